@@ -1,0 +1,343 @@
+"""The process above one attempt: it holds the lease, starts the agent, and reports only when nothing of it is left.
+
+Run as `python -I -S keeper.py <worker directory>`, with what to do in `keeper.json` there; it leaves `exit.json`. Only
+the standard library and a few light modules of this package are loaded, since there is one keeper for every worker.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from agent_fleet.tree import Tree
+
+TICK = 1.0  # seconds between two looks at the log
+SETTLE = 0.5  # seconds in which a tool's shell may end behind its agent without being called a leftover
+BEAT = 10.0  # seconds between two heartbeats, unless the order says otherwise
+RETRY = 30.0  # seconds between two attempts to end what could not be ended
+PATIENCE = 60.0  # seconds for which a full disk may keep `exit.json` from being written
+
+
+class Order(NamedTuple):
+    """What `keeper.json` says: limits in seconds, `max_log` in bytes, 0 for none; `beat` seconds between heartbeats."""
+
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    stdin: str
+    log: str
+    mark: str
+    take: dict[str, Any]
+    total: float
+    first_byte: float
+    idle: float
+    grace: float
+    beat: float
+    max_log: int
+
+
+class Lease(NamedTuple):
+    """The active file that is ours, and where the outcome of its generation would be on record."""
+
+    path: str
+    record: str
+
+    def beat(self) -> bool:
+        """Show that we live; False if the lease was taken away, which a finish by the agent itself is not."""
+        try:
+            os.utime(self.path)
+        except FileNotFoundError:
+            return os.path.exists(self.record)
+        except OSError:
+            pass  # a heartbeat that cannot be written now says nothing about who holds the lease
+        return True
+
+
+class End(NamedTuple):
+    """Why an attempt is over; `status` is what waitpid(2) gave for the agent, None if it did not run."""
+
+    cause: str
+    note: str = ""
+    status: int | None = None
+    seconds: float = 0.0
+    leftovers: tuple[int, list[str]] = (0, [])
+
+
+def main(worker_dir: str) -> None:
+    """Keep one attempt from its lease to its exit record; an attempt that has one already is left alone."""
+    from agent_fleet.errors import FleetError
+    from agent_fleet.run.child import become_subreaper
+
+    _stand_alone()
+    wakeup = _listen()
+    become_subreaper()
+    if os.path.exists(os.path.join(worker_dir, "exit.json")):
+        return
+    try:
+        order = read_order(os.path.join(worker_dir, "keeper.json"))
+        lease = _take_over(order.take, worker_dir, order.mark)
+        log = os.open(order.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except (FleetError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        end = End("unstarted", f"keeper: {type(error).__name__}: {error}")
+    else:
+        end = _attempt(order, lease, log, worker_dir, wakeup) if lease else End("lost", "it was gone at the start")
+    _report(worker_dir, end)
+
+
+def read_order(path: str) -> Order:
+    """Read `keeper.json`. Raises OSError, or what a file that is not whole raises when it is looked into."""
+    with open(path, encoding="utf-8") as file:
+        fields = json.load(file)
+    argv = [str(part) for part in fields["argv"]]
+    mark = str(fields["mark"])
+    if not argv or not mark:
+        raise ValueError("an order needs a command and a mark")
+    return Order(
+        argv=argv,
+        cwd=str(fields["cwd"]),
+        # The mark is how the tree is found again, so it does not depend on who wrote the order.
+        env={str(name): str(value) for name, value in fields["env"].items()} | {"FLEET_WORKER": mark},
+        stdin=str(fields["stdin"]),
+        log=str(fields["log"]),
+        mark=mark,
+        take=dict(fields["take"]),
+        total=float(fields["total"]),
+        first_byte=float(fields["first_byte"]),
+        idle=float(fields["idle"]),
+        grace=max(0.0, float(fields["grace"])),
+        beat=max(0.1, float(fields.get("beat", BEAT))),
+        max_log=int(fields["max_log"]),
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- becoming
+
+
+def _stand_alone() -> None:
+    """Need nobody: no terminal, no open standard stream, no parent that lives."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+    try:
+        os.setsid()
+    except OSError:
+        pass  # it leads a session already
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _listen() -> int:
+    """A descriptor from which the numbers of SIGTERM and SIGCHLD can be read as they come."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, lambda *_: None)
+    return reading
+
+
+def _take_over(take: dict[str, Any], worker_dir: str, mark: str) -> Lease | None:
+    """Make the lease ours by one rename; None if it is no longer there."""
+    from agent_fleet.identity import identity_of
+    from agent_fleet.queue import lease, names
+
+    queue_dir = os.path.dirname(take["active_dir"])
+    key, data = lease.owner_record(
+        identity_of(),
+        agent=take["agent"],
+        lane=take["lane"],
+        worker_dir=os.path.relpath(worker_dir, queue_dir),
+        mark=mark,
+    )
+    lease.write_owner(take["owners_dir"], key, data)
+    task, generation = take["task"], int(take["generation"])
+    path = os.path.join(take["active_dir"], names.active_name(task, generation, key, take["gate"]))
+    try:
+        os.rename(take["from"], path)
+    except FileNotFoundError:
+        return None
+    entry = names.entry_name(task, generation)
+    return Lease(path, os.path.join(queue_dir, "records", names.bucket_of(task), entry))
+
+
+# --------------------------------------------------------------------------------------------------------- keeping
+
+
+def _attempt(order: Order, lease: Lease, log: int, worker_dir: str, wakeup: int) -> End:
+    from agent_fleet.identity import identity_of
+    from agent_fleet.run.child import Program, start_child
+    from agent_fleet.tree import Tree
+
+    if _asked_to_stop(wakeup):
+        return End("stopped", _reason(worker_dir))
+    start = time.monotonic()
+    agent, trouble = start_child(Program(order.argv, order.cwd, order.env), stdin=order.stdin, output=log)
+    if trouble:
+        return End("unstarted", trouble)
+    worker = Tree(identity_of(), order.mark)
+    statuses: dict[int, int] = {}
+    reap = _reaper(agent, statuses)
+    cause, note = _watch(order, lease, log, wakeup, lambda: reap() or agent in statuses)
+    if cause in ("exited", "stopped"):
+        # Whoever stops a whole service asks the agent and us at once; an agent that ended well did so by itself.
+        stopped = (cause == "stopped" or _asked_to_stop(wakeup)) and statuses.get(agent) != 0
+        cause, note = ("stopped", _reason(worker_dir)) if stopped else ("exited", "")
+    ended = time.monotonic()
+    left = _leftovers(worker, reap) if cause == "exited" else (0, [])
+    _end(worker, order.grace, reap)
+    if cause != "exited":
+        ended = time.monotonic()
+    return End(cause, note, statuses.get(agent), ended - start, left)
+
+
+def _reaper(agent: int, statuses: dict[int, int]) -> Callable[[], None]:
+    """Wait for whatever has ended below us, our own child or one that came back to us; keep the agent's status."""
+
+    def reap() -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == agent:
+                statuses[agent] = status
+
+    return reap
+
+
+def _watch(order: Order, lease: Lease, log: int, wakeup: int, ended: Callable[[], bool]) -> tuple[str, str]:
+    """Sleep until the agent ends, a limit is reached or we are asked to stop; (cause, note)."""
+    start = quiet_since = time.monotonic()
+    beat_at = start + order.beat
+    first = size = os.fstat(log).st_size
+    poll = select.poll()
+    poll.register(wakeup, select.POLLIN)
+    while not ended():
+        now = time.monotonic()
+        if (found := os.fstat(log).st_size) != size:
+            size, quiet_since = found, now
+        reached = _limit(order, now - start, now - quiet_since, size - first)
+        if reached is not None:
+            return reached
+        if now >= beat_at:
+            beat_at = now + order.beat
+            if not lease.beat():
+                return "lost", "the task was given to someone else, or returned to the queue"
+        poll.poll(1000 * _pause(order, now - start, now - quiet_since, beat_at - now))
+        if _asked_to_stop(wakeup):
+            ended()
+            return "stopped", ""
+    return "exited", ""
+
+
+def _limit(order: Order, ran: float, quiet: float, printed: int) -> tuple[str, str] | None:
+    if order.total and ran >= order.total:
+        return "timeout", f"it ran for {ran:.0f} s, the limit is {order.total:g} s"
+    silent = printed == 0
+    if order.first_byte and silent and ran >= order.first_byte:
+        return "first_byte", f"it printed nothing for {order.first_byte:g} s after its start"
+    if order.idle and quiet >= order.idle and not (silent and order.first_byte):
+        return "idle", f"it printed nothing for {order.idle:g} s"
+    if order.max_log and printed > order.max_log:
+        return "log_limit", f"it printed {printed} bytes, the limit is {order.max_log}"
+    return None
+
+
+def _pause(order: Order, ran: float, quiet: float, to_beat: float) -> float:
+    """Seconds until something could be due, at least a tenth; SIGCHLD and SIGTERM wake us before."""
+    dues = [
+        limit - passed for limit, passed in ((order.total, ran), (order.first_byte, ran), (order.idle, quiet)) if limit
+    ]
+    if order.first_byte or order.idle or order.max_log:
+        dues.append(TICK)
+    return max(0.1, min([to_beat, *(due for due in dues if due > 0)]))
+
+
+def _asked_to_stop(wakeup: int) -> bool:
+    try:
+        return signal.SIGTERM in os.read(wakeup, 4096)
+    except BlockingIOError:
+        return False
+
+
+def _reason(worker_dir: str) -> str:
+    """The first line of the file `stop`, which whoever asks us to stop may have left; empty if there is none."""
+    try:
+        with open(os.path.join(worker_dir, "stop"), encoding="utf-8", errors="replace") as file:
+            return file.readline(500).strip()
+    except OSError:
+        return ""
+
+
+# ----------------------------------------------------------------------------------------------------------- ending
+
+
+def _leftovers(worker: Tree, reap: Callable[[], None]) -> tuple[int, list[str]]:
+    """How many processes the agent left behind, and the programs they run."""
+    from agent_fleet.tree import names_of
+
+    end = time.monotonic() + SETTLE
+    while (procs := worker.scan()) and time.monotonic() < end:
+        time.sleep(0.05)
+        reap()
+    return len(procs), names_of(procs)
+
+
+def _end(worker: Tree, grace: float, reap: Callable[[], None]) -> None:
+    """Return when nothing of the tree is left. What cannot be ended is tried again for as long as it lives."""
+    from agent_fleet.process import stop
+
+    while not stop(worker, grace, between=reap):
+        time.sleep(RETRY)
+    reap()
+
+
+def _report(worker_dir: str, end: End) -> None:
+    """Write `exit.json`: whole, on the disk, and only once."""
+    from agent_fleet.queue.store import write_whole
+
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    status = end.status
+    count, names = end.leftovers
+    record = {
+        "code": os.WEXITSTATUS(status) if status is not None and os.WIFEXITED(status) else None,
+        "signal": os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else None,
+        "cause": end.cause,
+        "note": end.note,
+        "seconds": round(end.seconds, 3),
+        "cpu": round(used.ru_utime + used.ru_stime, 3),
+        "max_rss": used.ru_maxrss * (1 if sys.platform == "darwin" else 1024),  # getrusage(2): KiB except on macOS
+        "leftovers": {"count": count, "commands": names},
+        "ended": round(time.time(), 3),
+    }
+    data = json.dumps(record).encode() + b"\n"
+    give_up = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return write_whole(os.path.join(worker_dir, "exit.json"), data, durable=True)
+        except OSError:
+            if time.monotonic() >= give_up:
+                raise
+            time.sleep(1)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    if not sys.platform.startswith("linux"):
+        import site
+
+        site.main()  # processes are read through psutil where there is no /proc
+    main(os.path.abspath(sys.argv[1]))
