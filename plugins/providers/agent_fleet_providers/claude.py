@@ -1,0 +1,166 @@
+"""Claude Code as a dispatched worker: one `claude -p` a task, the prompt on its stdin, events on its stdout."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterable, Mapping
+
+from agent_fleet.api import Config, FleetError, Job, Launch, Provider, hookimpl
+from agent_fleet_providers._claude_stream import ClaudeReader
+from agent_fleet_providers._models import model_name
+
+# What a Claude Code session sets for its children. A worker that inherits these would take itself for a part of that
+# session, talk to its sockets or refuse to start. Keys, addresses and the configuration directory are not among them.
+MARKERS = frozenset(
+    {
+        "AI_AGENT",
+        "CLAUDECODE",
+        "CLAUDE_EFFORT",
+        "CLAUDE_ENV_FILE",
+        "CLAUDE_PID",
+        "CLAUDE_PLUGIN_DATA",
+        "CLAUDE_PLUGIN_ROOT",
+        "CLAUDE_PROJECT_DIR",
+        "CLAUDE_CODE_CHILD_NOTES_DIR",
+        "CLAUDE_CODE_CHILD_SESSION",
+        "CLAUDE_CODE_ENTRYPOINT",
+        "CLAUDE_CODE_EXECPATH",
+        "CLAUDE_CODE_LAUNCHED_BY_SESSION_IDS",
+        "CLAUDE_CODE_MESSAGING_SOCKET",
+        "CLAUDE_CODE_MESSAGING_TOKEN",
+        "CLAUDE_CODE_REMOTE",
+        "CLAUDE_CODE_SSE_PORT",
+        "CLAUDE_CODE_TMUX_SESSION",
+        "CLAUDE_CODE_WORKER_EPOCH",
+    }
+)
+MARKER_FAMILIES = ("CLAUDE_CODE_SESSION_", "CLAUDE_CODE_REMOTE_", "CLAUDE_CODE_BRIDGE_")
+
+# Options that decide how a worker is started, found again and read; another value would make it unreadable.
+OURS = (
+    *(
+        "-p",
+        "--print",
+        "--output-format",
+        "--input-format",
+        "--verbose",
+        "--session-id",
+        "-r",
+        "--resume",
+        "-c",
+        "--continue",
+    ),
+    *(
+        "--fork-session",
+        "--from-pr",
+        "--no-session-persistence",
+        "--bg",
+        "--background",
+        "--cloud",
+        "--teleport",
+        "--tmux",
+    ),
+    *("--desktop", "-h", "--help", "-v", "--version"),
+)
+MODES = ("acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "manual", "plan")
+SESSION = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+SESSIONS = uuid.UUID("6f0c1d52-8f1f-5b0e-9c39-0d4b5a3f8a11")  # the namespace that session ids are derived in
+
+
+class Claude:
+    """Starts Claude Code and reads its stream of events."""
+
+    name = "claude"
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+
+    def usable(self) -> str | None:
+        wanted = self._binary()
+        if shutil.which(wanted):
+            return None
+        return f"Claude Code was not found: provider.claude.binary is {wanted}, " + (
+            "which is no program that can be run" if os.path.isabs(wanted) else "which is not on the path"
+        )
+
+    def launch(self, job: Job) -> Launch:
+        """The process.
+
+        Raises `bad_config` for settings that would change its output, `bad_input` for a bad session or model.
+        """
+        wanted = self._binary()
+        return Launch(
+            worker=job.worker,
+            argv=(shutil.which(wanted, path=job.env.get("PATH")) or wanted, *self._arguments(job)),
+            cwd=job.cwd,
+            env=scrub(job.env),
+            log=os.path.join(job.scratch, "output.log"),
+            stdin=job.prompt.encode("utf-8", "replace"),
+        )
+
+    def reader(self, job: Job) -> ClaudeReader:
+        return ClaudeReader(job)
+
+    def _binary(self) -> str:
+        name: str = os.path.expanduser(self._config.get("provider.claude.binary"))
+        return os.path.join(os.path.abspath(self._config.root), name) if os.sep in name else name
+
+    def _arguments(self, job: Job) -> list[str]:
+        budget = job.task.budget
+        model = model_name(job.task.model or self._config.get("provider.claude.model"))
+        mode = self._config.get("provider.claude.permission_mode")
+        if mode not in MODES:
+            raise _bad("permission_mode", f"is {mode!r}, no permission mode", f"use one of {', '.join(MODES)}")
+        words = ["-p", "--output-format", "stream-json", "--verbose", *_session(job), "--permission-mode", mode]
+        tools = self._config.get("provider.claude.allowed_tools")
+        if any(not tool.strip() or tool.startswith("-") for tool in tools):
+            raise _bad(
+                "allowed_tools", "holds an empty rule or an option", 'write rules such as "Read" or "Bash(git *)"'
+            )
+        if tools:
+            words += ["--allowedTools", *tools]
+        if model:
+            words += ["--model", model]
+        if budget.turns is not None:
+            words += ["--max-turns", str(max(1, budget.turns))]
+        if budget.money is not None and budget.money > 0:
+            words += ["--max-budget-usd", f"{budget.money:.6f}"]
+        return words + self._extra()
+
+    def _extra(self) -> list[str]:
+        extra: list[str] = list(self._config.get("provider.claude.args"))
+        for word in extra:
+            if word.partition("=")[0] in OURS or word == "--":
+                raise _bad("args", f"holds {word}, which fleet decides itself", "leave that argument out")
+        return extra
+
+
+def scrub(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment without the marks of a Claude Code session that fleet itself may run in."""
+    return {name: value for name, value in env.items() if name not in MARKERS and not name.startswith(MARKER_FAMILIES)}
+
+
+def session_of(job: Job) -> str:
+    """The id of this attempt's conversation: the one it goes on with, else one derived from its worker and nonce."""
+    return job.session or str(uuid.uuid5(SESSIONS, f"{job.worker}/{job.nonce}"))
+
+
+def _session(job: Job) -> list[str]:
+    if job.session and not SESSION.fullmatch(job.session):
+        raise FleetError(
+            "bad_input", f"{job.session[:60]!r} is no session of Claude Code", hint="start the task without a session"
+        )
+    return ["--resume" if job.session else "--session-id", session_of(job)]
+
+
+def _bad(key: str, what: str, hint: str) -> FleetError:
+    return FleetError("bad_config", f"provider.claude.{key} {what}", hint=hint)
+
+
+@hookimpl
+def fleet_providers(config: Config) -> Iterable[Provider]:
+    """Claude Code."""
+    yield Claude(config)
