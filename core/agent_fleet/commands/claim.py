@@ -1,0 +1,114 @@
+"""`fleet claim`: an agent takes the next task that may start now. The hot path: no plugin is loaded here."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import click
+
+from agent_fleet.commands import Shared, command, own_identity
+from agent_fleet.errors import FleetError
+from agent_fleet.queue import holds, lease, names, records
+from agent_fleet.queue.claim import Claim, Claimed, Rules, Wanted, anything
+
+_FOREVER = 1e9
+
+
+@command("claim", help="Claim the next task that may start now, for an agent called AGENT.")
+@click.argument("agent")
+@click.option("--lane", help="Only tasks that this lane (or this need) runs.")
+@click.option("--provider", help="What kind of agent this is: tasks that wish for another are left alone.")
+@click.option("--wait", type=float, default=0.0, metavar="S", help="Wait up to S seconds for a task.")
+@click.option(
+    "--owner",
+    type=int,
+    metavar="PID",
+    help="The process that holds the task; found from the process tree if not given.",
+)
+def command_line(
+    shared: Shared, agent: str, lane: str | None, provider: str | None, wait: float, owner: int | None
+) -> None:
+    if not agent.strip() or len(agent) > 200 or not agent.isprintable():
+        raise FleetError(
+            "bad_input",
+            "the agent's name must be one printable line of at most 200 characters",
+            hint="fleet claim worker-1",
+        )
+    if not 0 <= wait < _FOREVER:
+        raise FleetError("bad_input", f"--wait cannot be {wait}", hint="use seconds, such as --wait 60")
+    from agent_fleet import identity
+
+    queue = shared.queue
+    who = identity.identity_of(owner) if owner else own_identity()
+    holder = lease.enlist(queue, who, agent=agent, lane=lane or "")
+    rules = Rules(shared.config.hosts_max, holds.reasons(queue))
+    wanted = _wanted(shared, lane, provider)
+    deadline = time.monotonic() + wait
+    while True:
+        lease.reclaim(queue, lapse=shared.config.get("queue.lapse"))
+        search = Claim(queue, holder, rules)
+        claimed = search.take(wanted)
+        if claimed or time.monotonic() >= deadline:
+            break
+        time.sleep(min(0.25, max(0.0, deadline - time.monotonic())))
+    if claimed is None:
+        raise FleetError("nothing_to_claim", "no task can be claimed now", hint=_hint(search), details=_details(search))
+    answers = records.answers(queue, claimed.task)
+    shared.emit(_payload(claimed, answers), lambda: _text(claimed, answers))
+
+
+def _wanted(shared: Shared, lane: str | None, provider: str | None) -> Wanted:
+    """Which tracks a worker of this lane and provider may serve."""
+    if not lane and not provider:
+        return anything
+    served = (
+        {need for need in names.NEEDS if lane in (need, shared.config.get(f"lanes.{need}"))}
+        if lane
+        else set(names.NEEDS)
+    )
+
+    def wanted(_priority: int, need: str, lane_wish: str, provider_wish: str) -> bool:
+        fits_lane = lane_wish == lane if lane and lane_wish else need in served
+        return fits_lane and (not provider or not provider_wish or provider_wish == provider)
+
+    return wanted
+
+
+def _payload(claimed: Claimed, answers: list[str]) -> dict[str, Any]:
+    return {
+        "id": claimed.task,
+        "generation": claimed.generation,
+        "task": claimed.body,
+        "answers": answers,
+        "env": {"FLEET_TASK": claimed.task, "FLEET_GENERATION": str(claimed.generation)},
+    }
+
+
+def _text(claimed: Claimed, answers: list[str]) -> str:
+    body = claimed.body
+    parts = [f"{claimed.task} is yours (lease {claimed.generation})"]
+    parts += [f"title: {body['title']}"] if body.get("title") else []
+    parts += [body["target"]]
+    parts += [f"note: {body['notes']}"] if body.get("notes") else []
+    parts += [f"answer: {answer}" for answer in answers]
+    parts += [f"report with: fleet done {claimed.task} --result …, or fleet block or fail {claimed.task} --reason …"]
+    return "\n".join(parts)
+
+
+def _details(search: Claim) -> tuple[str, ...]:
+    shown = [f"{_name(gate)}: {why}" for gate, why in search.refusals.items()]
+    return tuple(shown[:10] + ([f"and {len(shown) - 10} more"] if len(shown) > 10 else []))
+
+
+def _name(gate: str) -> str:
+    return gate if names.is_id(gate) else names.host_of_gate(gate) or names.awaited(gate) or "touched paths"
+
+
+def _hint(search: Claim) -> str:
+    if search.refusals:
+        return "`fleet why ID` tells what a task waits for"
+    return (
+        "`fleet list` shows what there is; `fleet add` adds a task" if os.path.isdir(search.queue.path("inbox")) else ""
+    )

@@ -1,0 +1,83 @@
+"""`fleet doctor`: what is wrong with this installation and project, and how to mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from agent_fleet import errors, text
+from agent_fleet.commands import Shared, command
+from agent_fleet.commands.plugins import unusable
+from agent_fleet.config import Config
+from agent_fleet.errors import FleetError
+from agent_fleet.model import Check, Finding
+from agent_fleet.plugins import CHECKS, FAMILIES, LANES, MEND, PROVIDERS, Family, Offer, Plugins
+
+MARKS = {"ok": "ok", "warning": "warning", "fault": "FAULT", "unknown": "unknown"}
+
+
+@command("doctor", help="Check the health of this installation and project.")
+def command_line(shared: Shared) -> int:
+    """The exit status is 1 if there is any fault."""
+    found = list(findings(shared.plugins, shared.config))
+    faults = sum(finding.level == "fault" for _, finding in found)
+    payload: dict[str, Any] = {
+        "findings": [{"check": name, "level": each.level, "text": each.text, "hint": each.hint} for name, each in found]
+    }
+    if faults:
+        error = "one fault was found" if faults == 1 else f"{faults} faults were found"
+        payload |= {"ok": False, "code": "unhealthy", "error": error}
+    shared.emit(payload, lambda: "\n".join(_line(name, each) for name, each in found))
+    return errors.CODES["unhealthy"][0] if faults else errors.OK
+
+
+def findings(plugins: Plugins, config: Config) -> Iterable[tuple[str, Finding]]:
+    """Everything that the checks, the configuration and the plugins have to say, with who says it."""
+    for warning in config.warnings:
+        yield "config", Finding(level="warning", text=warning, hint="`fleet config --all` lists every key")
+    yield from ((need, finding) for need, finding in _chosen(plugins, config))
+    for offer in plugins.all(CHECKS):
+        yield from ((offer.name, finding) for finding in _checked(plugins, offer, config.root))
+    for family in FAMILIES:
+        plugins.all(family)
+    for problem in plugins.broken:
+        yield "plugins", Finding(level="fault", text=str(problem), hint=MEND)
+
+
+def _chosen(plugins: Plugins, config: Config) -> Iterable[tuple[str, Finding]]:
+    """Whether the lanes and the provider that the configuration names are there and can be used."""
+    lanes = [config.get(f"lanes.{need}") for need in ("browser", "agent", "serial", "command")]
+    for name in dict.fromkeys(lanes):
+        yield "lanes", _usable(plugins, LANES, name)
+    yield "providers", _usable(plugins, PROVIDERS, config.get("providers.default"))
+
+
+def _usable(plugins: Plugins, family: Family[Any], name: str) -> Finding:
+    kind = family.protocol.__name__.lower()
+    try:
+        reason = unusable(plugins, plugins.offer(family, name))
+    except FleetError as error:
+        return Finding(level="fault", text=error.message, hint=error.hint)
+    if reason is None:
+        return Finding(level="ok", text=f"the {kind} {name} can be used")
+    return Finding(
+        level="fault",
+        text=f"the {kind} {name} cannot be used: {reason}",
+        hint="mend that, or choose another in the configuration",
+    )
+
+
+def _checked(plugins: Plugins, offer: Offer[Check], root: str) -> list[Finding]:
+    """What one check finds; one that raises or says nothing sensible is a fault itself."""
+    try:
+        found = plugins.ask(offer, lambda check: list(check.run(root)))
+    except FleetError as error:
+        return [Finding(level="fault", text=f"the check could not be made: {error.message}", hint=error.hint)]
+    if not found or not all(isinstance(each, Finding) and each.level in MARKS for each in found):
+        return [Finding(level="fault", text="the check answered with something that is no finding", hint=MEND)]
+    return found
+
+
+def _line(name: str, finding: Finding) -> str:
+    line = f"{MARKS[finding.level]:8} {name}: {text.line(finding.text, 400)}"
+    return f"{line}\n         hint: {text.line(finding.hint, 400)}" if finding.hint and finding.level != "ok" else line

@@ -1,0 +1,46 @@
+"""`fleet done`: the holder of a task reports it as done, with what was observed."""
+
+from __future__ import annotations
+
+import click
+
+from agent_fleet.commands import Shared, command, read_text
+from agent_fleet.commands.reporting import lease_options, proof
+from agent_fleet.errors import FleetError
+from agent_fleet.queue import finish
+
+
+@command(
+    "done",
+    help="Report task ID as done. The result says what was observed; a task with a check is done only if the check passes.",
+)
+@click.argument("task", metavar="ID")
+@click.option("--result", required=True, help="What the system said back; `-` reads standard input.")
+@lease_options
+def command_line(shared: Shared, task: str, result: str, generation: int | None, agent: str, force: bool) -> None:
+    text = read_text(result, "the result")
+    if not text.strip():
+        raise FleetError("bad_input", "an empty result is no evidence", hint="say what the system said back")
+    queue = shared.queue
+    mine = proof(shared, task, generation=generation, agent=agent, force=force)
+    place = finish.holding(queue, task, mine)
+    body = queue.body(place.path, task) or {}
+    record = {"outcome": "done", "result": text, "charged": False, "by": "agent"}
+    if body.get("check"):
+        record |= _run_check(shared, task, str(body["check"]))
+    finish.finish(queue, task, mine, "done", record)
+    shared.emit({"id": task, "state": "done", "check": record.get("check")}, lambda: f"{task} is done")
+
+
+def _run_check(shared: Shared, task: str, text: str) -> dict[str, object]:
+    from agent_fleet.run import check
+
+    verdict = check.run(text, cwd=shared.root, environ=shared.environ, scratch=shared.queue.path("logs"))
+    if not verdict.passed:
+        raise FleetError(
+            "refused",
+            f"the check of {task} failed: {verdict.why}",
+            hint="go on working, or report `fleet block` or `fleet fail`; the task is still yours",
+            details=tuple(verdict.output.splitlines()[-10:]),
+        )
+    return {"check": verdict.as_record()}

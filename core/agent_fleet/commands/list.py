@@ -1,0 +1,62 @@
+"""`fleet list`: tasks, of all states or one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from agent_fleet.commands import Shared, command
+from agent_fleet.queue import names
+from agent_fleet.queue.store import Queue
+from agent_fleet.text import line
+
+
+@command("list", help="List tasks, of all states or one.")
+@click.argument("state", required=False, type=click.Choice(names.STATES))
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Show at most so many.")
+@click.option("--all", "everything", is_flag=True, help="Show all of them.")
+def command_line(shared: Shared, state: str | None, limit: int, everything: bool) -> None:
+    queue = shared.queue
+    found = _tasks(queue, (state,) if state else names.STATES)
+    shown = list(found if everything else itertools.islice(found, limit + 1))
+    more = not everything and len(shown) > limit
+    shown = shown[: None if everything else limit]
+    shared.emit({"tasks": shown, "more": more}, lambda: _text(shown, more))
+
+
+def _tasks(queue: Queue, states: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    for state in states:
+        for task, generation, path in _places(queue, state):
+            body = queue.body(path, task)
+            if body is not None:
+                yield {**body, "state": state, "generation": generation}
+
+
+def _places(queue: Queue, state: str) -> Iterator[tuple[str, int, str]]:
+    if state == "inbox":
+        for _, track in queue.tracks():
+            for bucket in queue.buckets("inbox", track):
+                found = [
+                    (number, task, generation, queue.path("inbox", track, bucket, gate, name))
+                    for gate in queue.listing("inbox", track, bucket)
+                    for number, task, generation, name in queue.entries("inbox", track, bucket, gate)
+                ]
+                yield from ((task, generation, path) for _, task, generation, path in sorted(found))
+    elif state == "active":
+        for task, generation, _, _, name in sorted(queue.active(), key=lambda held: int(held[0][1:])):
+            yield task, generation, queue.path("active", name)
+    else:
+        yield from queue.settled(state)
+
+
+def _text(tasks: list[dict[str, Any]], more: bool) -> str:
+    if not tasks:
+        return "no tasks"
+    rows = [
+        f"{task['id']:>6}  {task['state']:<8} {task['priority']}  {task['need']:<8} {line(task.get('title') or task['target'], 80)}"
+        for task in tasks
+    ]
+    return "\n".join(rows + (["… there are more: --limit N or --all"] if more else []))

@@ -1,0 +1,139 @@
+"""`fleet run`: work the queue."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import click
+
+from agent_fleet.commands import Shared, command
+from agent_fleet.errors import FleetError
+from agent_fleet.run import outlook, roster
+from agent_fleet.run.console import open_console
+from agent_fleet.run.driver import Driver, Summary
+from agent_fleet.run.outlook import Wishes
+from agent_fleet.text import duration
+
+
+@command("run", help="Work the queue with at most WORKERS at once, as many as the plan allows if not given.")
+@click.argument("workers", type=click.IntRange(min=1), required=False)
+@click.option("--max", "cap", type=click.IntRange(min=1), help="The same as WORKERS.")
+@click.option("--lane", default="", help="Run every task in this lane.")
+@click.option("--headless", "lane", flag_value="headless", help="The same as --lane headless.")
+@click.option("--provider", default="", help="The kind of agent for tasks that name none.")
+@click.option("--force", is_flag=True, help="Start workers even where the machine has no room: the only way past it.")
+@click.option("--stagger", type=click.FloatRange(min=0), metavar="S", help="Seconds between two starts.")
+@click.option("--drain", is_flag=True, help="Take over and finish what runs; start nothing new.")
+@click.option("--detach", is_flag=True, help="Go on in the background, and return at once.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and start nothing.")
+def command_line(
+    shared: Shared,
+    workers: int | None,
+    cap: int | None,
+    lane: str | None,
+    provider: str,
+    force: bool,
+    stagger: float | None,
+    drain: bool,
+    detach: bool,
+    dry_run: bool,
+) -> None:
+    if shared.environ.get("FLEET_WORKER"):
+        raise FleetError(
+            "refused", "this is a worker of a fleet; it cannot start a run of its own", hint="report the task instead"
+        )
+    wishes = Wishes(cap=cap or workers, lane=lane or "", provider=provider, force=force)
+    _refuse_unusable(shared, wishes)
+    if dry_run:
+        return _dry_run(wishes)
+    if detach:
+        return _detach(shared)
+    driver = Driver(
+        shared.queue,
+        shared.config,
+        shared.plugins,
+        wishes,
+        open_console(),
+        shared.environ,
+        stagger=shared.config.get("run.stagger") if stagger is None else stagger,
+        drain=drain,
+    )
+    summary = driver.work()
+    shared.emit(summary._asdict(), lambda: _text(summary))
+    if summary.states.get("failed"):
+        raise SystemExit(1)
+    return None
+
+
+def _refuse_unusable(shared: Shared, wishes: Wishes) -> None:
+    """What was named on the command line must be usable; what tasks name for themselves only makes those tasks wait."""
+    if wishes.lane:
+        facts = outlook.lane_facts(shared.plugins, wishes.lane)
+        if facts.unusable:
+            raise FleetError(
+                "unusable", f"lane {wishes.lane}: {facts.unusable}", hint="`fleet plugins` lists the lanes"
+            )
+    trouble = outlook.provider_trouble(shared.plugins, wishes.provider) if wishes.provider else ""
+    if trouble:
+        raise FleetError(
+            "unusable", f"provider {wishes.provider}: {trouble}", hint="`fleet plugins` lists the providers"
+        )
+
+
+def _dry_run(wishes: Wishes) -> None:
+    from agent_fleet.commands import plan
+
+    context = click.get_current_context()
+    context.invoke(
+        plan.command_line,
+        cap=wishes.cap,
+        lane=wishes.lane,
+        provider=wishes.provider,
+        force=wishes.force,
+        workers=None,
+        count=False,
+    )
+
+
+def _detach(shared: Shared) -> None:
+    """Start the same command in a session of its own, and wait until its run is on record."""
+    before = {run.id for run, _ in roster.runs(shared.queue)}
+    log = shared.queue.path("logs", f"run-{time.time_ns()}.log")
+    arguments = [argument for argument in sys.argv[1:] if argument != "--detach"]
+    with open(log, "ab") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "agent_fleet", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            cwd=os.getcwd(),
+        )
+    deadline = time.monotonic() + 60
+    while child.poll() is None and time.monotonic() < deadline:
+        new = [run for run, _ in roster.runs(shared.queue) if run.id not in before]
+        if new:
+            return _say_detached(shared, new[0].id, child.pid, log)
+        time.sleep(0.05)
+    if child.poll() == 0:
+        return shared.emit({"run": None, "pid": None, "log": log}, lambda: f"the run is over already; its log: {log}")
+    raise FleetError("run_failed", f"the run ended at once; its log: {log}", hint="run it without --detach to see why")
+
+
+def _say_detached(shared: Shared, run: str, pid: int, log: str) -> None:
+    shared.emit(
+        {"run": run, "pid": pid, "log": log}, lambda: f"{run} goes on in the background (pid {pid}); its log: {log}"
+    )
+
+
+def _text(summary: Summary) -> str:
+    states = ", ".join(f"{number} {state}" for state, number in summary.states.items()) or "nothing was done"
+    rows = [f"{summary.run}: {states}; {summary.attempts} attempts in {duration(summary.seconds)}"]
+    if summary.waiting:
+        rows.append(f"{summary.waiting} tasks still wait: {summary.why or 'fleet why ID tells for what'}")
+    if summary.states.get("blocked"):
+        rows.append("some wait for you: fleet blocked")
+    return "\n".join(rows)

@@ -1,0 +1,120 @@
+"""`fleet why`: why a task waits, or what became of it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from agent_fleet.commands import Shared, command
+from agent_fleet.commands.plan import running_by_lane
+from agent_fleet.model import Task
+from agent_fleet.queue import holds, lease, records
+from agent_fleet.queue.claim import Claim
+from agent_fleet.queue.store import Place
+from agent_fleet.queue.view import task_from
+from agent_fleet.run import outlook, roster
+from agent_fleet.run.outlook import Outlook, Wishes
+from agent_fleet.text import duration, printable
+
+
+@command("why", help="Say why task ID waits, who works on it, or what became of it.")
+@click.argument("task", metavar="ID")
+def command_line(shared: Shared, task: str) -> None:
+    lease.reclaim(shared.queue, lapse=shared.config.get("queue.lapse"))
+    place = shared.queue.require(task)
+    reasons = _reasons(shared, task, place)
+    shared.emit(
+        {"id": task, "state": place.state, "reasons": reasons},
+        lambda: "\n".join([f"{task} is in {place.state}", *(f"  {printable(why['why'])}" for why in reasons)]),
+    )
+
+
+def _reasons(shared: Shared, task: str, place: Place) -> list[dict[str, Any]]:
+    if place.state == "inbox":
+        return _waiting(shared, task, place)
+    if place.state == "active":
+        return _active(shared, place)
+    return _settled(shared, task, place)
+
+
+def _reason(name: str, why: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "why": why, **more}
+
+
+def _settled(shared: Shared, task: str, place: Place) -> list[dict[str, Any]]:
+    outcome = records.outcome(shared.queue, task, place.generation) or {}
+    said = outcome.get("result") if place.state == "done" else outcome.get("reason")
+    found = [_reason("outcome", f"{outcome.get('outcome', 'no outcome is on record')}: {said or 'nothing was said'}")]
+    if place.state == "blocked":
+        found.append(_reason("next", f"answer it with: fleet unblock {task} --answer 'text'"))
+    if place.state == "failed":
+        found.append(
+            _reason(
+                "next",
+                f"{records.charged(shared.queue, task)} attempts were charged; try again with: fleet reset {task}",
+            )
+        )
+    return found
+
+
+def _active(shared: Shared, place: Place) -> list[dict[str, Any]]:
+    holder = lease.owner(shared.queue, place.owner)
+    verdict = lease.judge(shared.queue, holder)
+    who = f"{holder.agent} in lane {holder.lane or '-'}" if holder else "an owner whose record cannot be read"
+    life = {True: "alive", False: "gone", None: "of unknown life"}[verdict.alive]
+    found = [_reason("held", f"held by {who} under lease {place.generation}; it is {life}")]
+    if verdict.why and verdict.alive is not True:
+        found.append(_reason("owner", verdict.why))
+    return found
+
+
+def _waiting(shared: Shared, task: str, place: Place) -> list[dict[str, Any]]:
+    queue, config = shared.queue, shared.config
+    body = queue.body(place.path, task)
+    if body is None:
+        return [_reason("unreadable", "its file could not be read and was set aside")]
+    found = []
+    for needed in body.get("needs", ()):
+        if not queue.is_done(needed):
+            where = queue.find(needed)
+            found.append(
+                _reason(
+                    "needs", f"it needs {needed}, which is {'in ' + where.state if where else 'nowhere'}", task=needed
+                )
+            )
+    hold = holds.read(queue).get(task)
+    if hold:
+        until = hold.get("until")
+        wait = f", for {duration(max(0.0, until - time.time()))} more" if isinstance(until, int | float) else ""
+        found.append(_reason("hold", f"it is held{wait}: {hold.get('why')}", until=until, source=hold.get("source")))
+    search = Claim(queue, lease.Owner("", "", "", ""), outlook.rules_of(queue, config))
+    obstacle = search.obstacle({**body, "needs": []})
+    if obstacle:
+        found.append(_reason("exclusion", obstacle))
+    seen = outlook.look(queue, config, shared.plugins, Wishes(), running=running_by_lane(queue))
+    return found + _from_plan(shared, task_from(body), seen)
+
+
+def _from_plan(shared: Shared, task: Task, seen: Outlook) -> list[dict[str, Any]]:
+    found = []
+    name = seen.routes.lane(task.need, task.lane)
+    facts = outlook.lane_facts(shared.plugins, name)
+    if facts.unusable:
+        found.append(_reason("lane", f"lane {name}: {facts.unusable}"))
+    provider = seen.routes.provider_for(task.need, task.provider)
+    trouble = outlook.provider_trouble(shared.plugins, provider)
+    if trouble:
+        found.append(_reason("provider", f"provider {provider}: {trouble}"))
+    if seen.machine.capacity.wait:
+        found.append(_reason("pressure", seen.machine.capacity.wait))
+    lane = seen.plan.lane(name)
+    if lane is not None and lane.workers <= lane.running and lane.running:
+        found.append(_reason(lane.binding.name, f"lane {name} is full with {lane.running} at work: {lane.binding.why}"))
+    ahead = sum(group.count for group in seen.board.waiting if group.priority < task.priority)
+    if ahead:
+        found.append(_reason("order", f"{ahead} tasks of a higher priority are before it"))
+    if not any(alive for _, alive in roster.runs(shared.queue)):
+        found.append(_reason("no run", "no run is at work in this project; start one with: fleet run"))
+    return found or [_reason("turn", "nothing stands in its way: it is its turn after the older tasks of its priority")]

@@ -1,0 +1,93 @@
+"""Making a project's queue, and hiding it from git without a trace in the project.
+
+The queue is named in `.git/info/exclude` of the clone, never in the project's own `.gitignore`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from agent_fleet.queue.files import BadFileError, read_bytes, write_whole
+from agent_fleet.queue.store import DIRS, Queue
+
+_MARK = "# agent-fleet: the task queue of this clone"
+_OURS = tuple(sorted((*DIRS, "queue.json", "holds.json", "journal.jsonl", "config.toml")))
+
+
+def create(root: str, name: str) -> list[str]:
+    """Make the queue `name` in `root` and hide it; returns what a person should know about that."""
+    foreign = _foreign_entries(os.path.join(root, name))
+    Queue(os.path.join(root, name)).create()
+    return hide(root, [f"{name}/{entry}" for entry in _OURS] if foreign else [f"{name}/"])
+
+
+def _foreign_entries(directory: str) -> set[str]:
+    """What in the directory is not ours: other tools keep their files in `.agents` too, and those are not ours to hide."""
+    try:
+        return set(os.listdir(directory)) - set(_OURS)
+    except FileNotFoundError:
+        return set()
+
+
+def hide(root: str, entries: list[str]) -> list[str]:
+    """Add paths below `root` to the clone's exclude file, if `root` lies in a git work tree; returns what went wrong."""
+    answer = _git(root, "rev-parse", "--show-prefix", "--git-path", "info/exclude")
+    if answer is None:
+        return [f"git does not answer, so the queue is not hidden from it in {root}"] if _in_git(root) else []
+    prefix, path = answer.split("\n")[:2] if "\n" in answer else ("", answer)
+    exclude = os.path.realpath(os.path.join(root, path))
+    try:
+        return _add_lines(exclude, ["/" + _escape(prefix + entry) for entry in entries])
+    except (OSError, BadFileError) as error:
+        return [f"the queue is not hidden from git: {exclude} cannot be changed: {error}"]
+
+
+def _add_lines(exclude: str, lines: list[str]) -> list[str]:
+    try:
+        present = read_bytes(exclude)
+    except FileNotFoundError:
+        present = b""
+    known = set(present.decode("utf-8", "surrogateescape").splitlines())
+    missing = [line for line in lines if line not in known]
+    if missing:
+        os.makedirs(os.path.dirname(exclude), exist_ok=True)
+        text = "\n".join(([] if _MARK in known else [_MARK]) + missing) + "\n"
+        separator = b"" if not present or present.endswith(b"\n") else b"\n"
+        write_whole(exclude, present + separator + text.encode("utf-8", "surrogateescape"))
+    return []
+
+
+def _in_git(root: str) -> bool:
+    """Whether some directory from `root` upwards looks like a work tree."""
+    directory = os.path.abspath(root)
+    while not os.path.exists(os.path.join(directory, ".git")):
+        above = os.path.dirname(directory)
+        if above == directory:
+            return False
+        directory = above
+    return True
+
+
+def _escape(path: str) -> str:
+    """A path as a git pattern that matches only itself (gitignore(5))."""
+    for character in "\\*?[":
+        path = path.replace(character, "\\" + character)
+    return path.replace(" ", "\\ ") if path.endswith(" ") else path
+
+
+def _git(root: str, *arguments: str) -> str | None:
+    """What git answers, or None where there is no git, no repository or no work tree."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        answer = subprocess.run(
+            ["git", "-C", root, *arguments],
+            capture_output=True,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            timeout=30,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.decode("utf-8", "surrogateescape").removesuffix("\n") if answer.returncode == 0 else None

@@ -1,0 +1,134 @@
+"""A short critical section between processes: a kernel lock on a directory or file that is already there.
+
+The kernel drops the lock with its holder, so nothing is ever left to clean up and nothing is ever unlinked.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+from types import TracebackType
+
+from agent_fleet.errors import FleetError
+
+# EBADF: a network file system that wants the lock's file open for writing, which a directory never is
+_UNSUPPORTED = (errno.ENOTSUP, errno.ENOLCK, errno.ENOSYS, errno.EINVAL, errno.EBADF)
+_DEADLINE = 30.0
+
+
+class DirLock:
+    """Holds an exclusive lock on `directory` inside a `with` block.
+
+    Where the file system has no `flock` the lock is taken on a directory of this user's in the temporary directory, named
+    after the device and inode of `directory`: exclusion then reaches all processes of this machine. Raises FleetError
+    (`busy`) if the lock is not free within half a minute.
+    """
+
+    __slots__ = ("_descriptor", "directory")
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self._descriptor = -1
+
+    def __enter__(self) -> DirLock:
+        self._descriptor = _locked(self.directory, os.O_DIRECTORY, self.directory, _DEADLINE)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)
+
+
+class LeaseLock:
+    """Holds a lock on one active task's file inside a `with` block, so that its outcome and its move are one step.
+
+    Raises FileNotFoundError if the file is gone, or moved while its lock was waited for, and FleetError (`busy`) if the
+    lock is not free within `patience` seconds. Fencing does not rest on this: a rename still finds its source or fails.
+    """
+
+    __slots__ = ("_descriptor", "path", "patience")
+
+    def __init__(self, path: str, *, patience: float = _DEADLINE) -> None:
+        self.path = path
+        self.patience = patience
+        self._descriptor = -1
+
+    def __enter__(self) -> LeaseLock:
+        descriptor = _locked(self.path, os.O_NOFOLLOW | os.O_NONBLOCK, os.path.dirname(self.path), self.patience)
+        try:
+            os.lstat(self.path)
+        except OSError:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)
+
+
+def _locked(path: str, flags: int, directory: str, patience: float) -> int:
+    """An open descriptor that holds the lock on `path`, or where there is no such lock, on the stand-in of `directory`."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
+    try:
+        _wait(descriptor, path, patience)
+        return descriptor
+    except OSError as error:
+        os.close(descriptor)
+        if error.errno not in _UNSUPPORTED:
+            raise
+    except FleetError:
+        os.close(descriptor)
+        raise
+    descriptor = os.open(_stand_in(directory), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _wait(descriptor, path, patience)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _wait(descriptor: int, path: str, patience: float) -> None:
+    deadline = time.monotonic() + patience
+    pause = 0.0005
+    while True:
+        try:
+            lock(descriptor)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise FleetError(
+                    "busy",
+                    f"another process has held the lock on {path} for {patience:.0f} s",
+                    hint="try again; if it stays so, look for a stopped fleet process",
+                ) from None
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.02)
+
+
+def lock(descriptor: int) -> None:
+    """Take the lock or raise BlockingIOError; other OSErrors mean that this file system has no such lock."""
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _stand_in(directory: str) -> str:
+    import tempfile
+
+    found = os.stat(directory)
+    base = os.path.join(tempfile.gettempdir(), f"agent-fleet-{os.getuid()}")
+    path = os.path.join(base, f"lock-{found.st_dev}-{found.st_ino}")
+    os.makedirs(base, mode=0o700, exist_ok=True)
+    owner = os.lstat(base)
+    if not stat.S_ISDIR(owner.st_mode) or owner.st_uid != os.getuid():
+        raise FleetError(
+            "refused", f"{base} belongs to somebody else", hint="remove it, or set TMPDIR to a directory of your own"
+        )
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    return path

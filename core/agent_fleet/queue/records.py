@@ -1,0 +1,106 @@
+"""What happened to a task, beside its immutable body: the outcome of each lease, and a person's answers."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from agent_fleet.queue import names
+from agent_fleet.queue.files import BadFileError, read_json, sync_directory, write_whole
+from agent_fleet.queue.store import Queue
+
+
+def outcome_path(queue: Queue, task: str, generation: int) -> str:
+    return queue.path("records", names.bucket_of(task), names.entry_name(task, generation))
+
+
+def write_outcome(queue: Queue, task: str, generation: int, record: dict[str, Any], *, late: bool = False) -> str:
+    """Put the outcome of one lease on record, durably; returns its path.
+
+    `late` keeps what a worker reported after it had lost its lease, out of the way of the truth.
+    """
+    path = outcome_path(queue, task, generation)
+    if late:
+        path = path.removesuffix(".json") + ".late.json"
+    _write(queue, path, record)
+    return path
+
+
+def set_aside_late(path: str) -> str:
+    """Turn an outcome that came too late into one that is only kept beside the truth."""
+    late = path.removesuffix(".json") + ".late.json"
+    os.rename(path, late)
+    return late
+
+
+def _write(queue: Queue, path: str, record: dict[str, Any]) -> None:
+    directory = os.path.dirname(path)
+    if not os.path.isdir(directory):
+        queue.clear_way(directory)
+        sync_directory(os.path.dirname(directory))
+    data = json.dumps(record, ensure_ascii=True).encode() + b"\n"
+    try:
+        write_whole(path, data)
+    except IsADirectoryError:
+        queue.quarantine(path, "a file belongs in its place")
+        write_whole(path, data)
+
+
+def outcome(queue: Queue, task: str, generation: int) -> dict[str, Any] | None:
+    try:
+        return read_json(outcome_path(queue, task, generation))
+    except FileNotFoundError:
+        return None
+    except BadFileError as error:
+        queue.quarantine(outcome_path(queue, task, generation), str(error))
+        return None
+
+
+def outcomes(queue: Queue, task: str) -> list[dict[str, Any]]:
+    """The outcomes of every lease of a task, first lease first, each with its `generation`."""
+    found = []
+    for generation in sorted(_numbered(queue, task, ".g")):
+        record = outcome(queue, task, generation)
+        if record is not None:
+            found.append({**record, "generation": generation})
+    return found
+
+
+def charged(queue: Queue, task: str) -> int:
+    """How many attempts this task has been charged for."""
+    return sum(1 for record in outcomes(queue, task) if record.get("charged"))
+
+
+def add_answer(queue: Queue, task: str, text: str) -> None:
+    """Keep a person's answer for the next worker of this task."""
+    number = max(_numbered(queue, task, ".a"), default=0) + 1
+    _write(queue, queue.path("records", names.bucket_of(task), f"{task}.a{number}.json"), {"answer": text})
+
+
+def answers(queue: Queue, task: str) -> list[str]:
+    """What a person answered to this task's questions, first answer first."""
+    found = []
+    for number in sorted(_numbered(queue, task, ".a")):
+        path = queue.path("records", names.bucket_of(task), f"{task}.a{number}.json")
+        try:
+            text = read_json(path).get("answer")
+        except FileNotFoundError:
+            continue
+        except BadFileError as error:
+            queue.quarantine(path, str(error))
+            continue
+        if isinstance(text, str):
+            found.append(text)
+    return found
+
+
+def _numbered(queue: Queue, task: str, kind: str) -> list[int]:
+    prefix = task + kind
+    found = []
+    for name in queue.listing("records", names.bucket_of(task)):
+        if name.startswith(prefix) and name.endswith(".json"):
+            digits = name[len(prefix) : -5]
+            if digits.isascii() and digits.isdigit() and len(digits) <= 15:
+                found.append(int(digits))
+    return found
