@@ -1,0 +1,1 @@
+"""The demonstration of `fleet demo`: a small queue of real processes that needs no account."""

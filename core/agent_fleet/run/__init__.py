@@ -1,0 +1,1 @@
+"""Working the queue: the only room whose loop starts processes."""

@@ -1,0 +1,145 @@
+"""The workers of this project on disk: what was started, what has ended, what waits to be settled.
+
+`runs/<run>/workers/<worker>/` holds `worker.json` (what was started), `keeper.json` and `stdin` (the keeper's order),
+`exit.json` (how it ended, written by the keeper) and `settled` (an empty file: nothing is left to do).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple, cast
+
+from agent_fleet import identity
+from agent_fleet.model import Exit, Worker
+from agent_fleet.queue.store import BadFileError, Queue, read_json, write_whole
+
+
+class Run(NamedTuple):
+    """One run of the driver. `mark` is in the environment of everything that it started."""
+
+    id: str
+    dir: str
+    mark: str
+    identity: str
+
+
+class Attempt(NamedTuple):
+    """One started worker and the lease that it works under. `dir` is its directory, `mark` marks its tree."""
+
+    id: str
+    dir: str
+    mark: str
+    task: str
+    generation: int
+    lane: str
+    provider: str
+    log: str
+    nonce: str
+    started: float
+    worker: Worker
+
+
+def new_run(queue: Queue, options: dict[str, Any]) -> Run:
+    """Begin a run: its directory is made by one mkdir, so that two drivers never share a number."""
+    number = (
+        max((int(name[1:]) for name in queue.listing("runs") if name[:1] == "r" and name[1:].isdigit()), default=0) + 1
+    )
+    while True:
+        directory = queue.path("runs", f"r{number}")
+        try:
+            os.mkdir(directory)
+            break
+        except FileExistsError:
+            number += 1
+    os.mkdir(os.path.join(directory, "workers"))
+    run = Run(f"r{number}", directory, f"r{number}-{secrets.token_hex(8)}", identity.identity_of())
+    record = {"identity": run.identity, "mark": run.mark, "started": time.time(), "options": options}
+    write_whole(os.path.join(directory, "driver.json"), json.dumps(record).encode() + b"\n")
+    return run
+
+
+def end_run(run: Run, summary: dict[str, Any]) -> None:
+    """Note that a run has ended, and with what."""
+    path = os.path.join(run.dir, "driver.json")
+    record = read_json(path) | {"ended": time.time(), "summary": summary}
+    write_whole(path, json.dumps(record).encode() + b"\n")
+
+
+def runs(queue: Queue) -> Iterator[tuple[Run, bool | None]]:
+    """Every run that has not ended, with whether its driver still lives (None: cannot be told)."""
+    for name in sorted(queue.listing("runs")):
+        try:
+            record = read_json(queue.path("runs", name, "driver.json"))
+        except (BadFileError, FileNotFoundError, NotADirectoryError):
+            continue
+        who, mark = record.get("identity"), record.get("mark")
+        if "ended" not in record and isinstance(who, str) and isinstance(mark, str) and mark:
+            yield Run(name, queue.path("runs", name), mark, who), identity.is_alive(who)
+
+
+def write_attempt(attempt: Attempt) -> None:
+    record = attempt._asdict() | {
+        "worker": {
+            "id": attempt.worker.id,
+            "lane": attempt.worker.lane,
+            "pid": attempt.worker.pid,
+            "identity": attempt.worker.identity,
+            "handle": attempt.worker.handle,
+        }
+    }
+    write_whole(os.path.join(attempt.dir, "worker.json"), json.dumps(record).encode() + b"\n", durable=False)
+
+
+def attempts(queue: Queue, run: Run) -> Iterator[Attempt]:
+    """The attempts of a run that are not settled yet."""
+    for name in sorted(queue.listing("runs", run.id, "workers")):
+        directory = os.path.join(run.dir, "workers", name)
+        if os.path.exists(os.path.join(directory, "settled")):
+            continue
+        try:
+            record = read_json(os.path.join(directory, "worker.json"))
+            yield Attempt(**{**record, "dir": directory, "worker": Worker(**record["worker"])})
+        except (BadFileError, FileNotFoundError, NotADirectoryError, TypeError, KeyError):
+            continue
+
+
+def read_exit(attempt: Attempt) -> tuple[Exit, dict[str, Any]] | None:
+    """How the attempt ended, and the whole record; None if its keeper has not said so."""
+    try:
+        record = read_json(os.path.join(attempt.dir, "exit.json"))
+    except (FileNotFoundError, BadFileError):
+        return None
+    cause, note = str(record.get("cause", "exited")), str(record.get("note", ""))
+    if cause == "stopped" and note.startswith("shed"):
+        cause = "shed"
+    found = Exit(
+        code=record.get("code"),
+        signal=record.get("signal"),
+        cause=cast(Any, cause),
+        seconds=float(record.get("seconds", 0.0)),
+        note=note,
+    )
+    return found, record
+
+
+def mark_settled(attempt: Attempt) -> None:
+    with open(os.path.join(attempt.dir, "settled"), "w", encoding="utf-8"):
+        pass
+
+
+def give_order(run: Run, order: str) -> None:
+    """Leave an order (`drain` or `stop`) for the driver of a run."""
+    write_whole(os.path.join(run.dir, "order"), order.encode() + b"\n", durable=False)
+
+
+def read_order(run: Run) -> str:
+    """The order that was left for this run, or an empty string."""
+    try:
+        with open(os.path.join(run.dir, "order"), encoding="utf-8", errors="replace") as file:
+            return file.readline(20).strip()
+    except FileNotFoundError:
+        return ""

@@ -1,0 +1,190 @@
+"""Starting one attempt: a claimed task becomes a process under a keeper, in its lane."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from agent_fleet.config import Config
+from agent_fleet.errors import FleetError
+from agent_fleet.model import Job, Lane, Launch, Provider, Task
+from agent_fleet.plugins import Offer, Plugins
+from agent_fleet.queue import records
+from agent_fleet.queue.claim import Claimed
+from agent_fleet.queue.store import Queue, write_whole
+from agent_fleet.queue.view import task_from
+from agent_fleet.run import keeper, prompt, roster
+from agent_fleet.run.roster import Attempt, Run
+
+
+class Route(NamedTuple):
+    """Through which lane and provider one task goes."""
+
+    lane: Offer[Lane]
+    provider: Offer[Provider]
+
+
+def start(
+    queue: Queue, config: Config, plugins: Plugins, run: Run, claimed: Claimed, route: Route, environ: Mapping[str, str]
+) -> Attempt:
+    """Start a claimed task. Raises FleetError if it cannot be started; the caller then hands the task back."""
+    task = task_from(claimed.body)
+    number, directory = _new_worker_dir(run)
+    worker = f"{run.id}-w{number}"
+    mark = f"{run.mark}-w{number}"
+    log = queue.path("logs", f"{task.id}.g{claimed.generation}.log")
+    job = _job(queue, task, worker, directory, _environment(queue, run, claimed, mark, worker, environ))
+    launch = plugins.ask(route.provider, lambda provider: provider.launch(job))
+    kept = _under_keeper(queue, config, task, claimed, launch, directory, mark, log, route, run)
+    started = plugins.ask(route.lane, lambda lane: lane.start(kept))
+    attempt = Attempt(
+        id=worker,
+        dir=directory,
+        mark=mark,
+        task=task.id,
+        generation=claimed.generation,
+        lane=route.lane.name,
+        provider=route.provider.name,
+        log=log,
+        nonce=job.nonce,
+        started=time.time(),
+        worker=started,
+    )
+    roster.write_attempt(attempt)
+    queue.journal.append(
+        "started",
+        task=task.id,
+        gen=claimed.generation,
+        run=run.id,
+        worker=worker,
+        lane=attempt.lane,
+        provider=attempt.provider,
+        pid=started.pid,
+    )
+    return attempt
+
+
+def job_of(queue: Queue, attempt: Attempt, task: Task) -> Job:
+    """The job of an attempt that was started earlier, for reading its output."""
+    return Job(
+        task=task,
+        worker=attempt.id,
+        prompt="",
+        nonce=attempt.nonce,
+        cwd=os.path.dirname(queue.dir),
+        env={},
+        scratch=attempt.dir,
+    )
+
+
+def _new_worker_dir(run: Run) -> tuple[int, str]:
+    base = os.path.join(run.dir, "workers")
+    number = len(os.listdir(base)) + 1
+    while True:
+        directory = os.path.join(base, f"w{number}")
+        try:
+            os.mkdir(directory, 0o700)
+            return number, directory
+        except FileExistsError:
+            number += 1
+
+
+def _job(queue: Queue, task: Task, worker: str, scratch: str, env: Mapping[str, str]) -> Job:
+    answers = records.answers(queue, task.id)
+    earlier = [
+        f"{record.get('outcome')}: {record.get('reason')}"
+        for record in records.outcomes(queue, task.id)
+        if record.get("outcome") in ("failed", "crashed", "timeout", "refused") and record.get("reason")
+    ]
+    texts = "\n".join([task.title, task.target, task.notes, *answers, *earlier])
+    nonce = secrets.token_hex(8)
+    while nonce in texts:
+        nonce = secrets.token_hex(8)
+    return Job(
+        task=task,
+        worker=worker,
+        prompt=prompt.compose(task, nonce=nonce, answers=answers, attempts=earlier),
+        nonce=nonce,
+        cwd=os.path.dirname(queue.dir),
+        env=env,
+        scratch=scratch,
+    )
+
+
+def _environment(
+    queue: Queue, run: Run, claimed: Claimed, mark: str, worker: str, environ: Mapping[str, str]
+) -> dict[str, str]:
+    """The worker's environment: the person's own, with the lease and the marks of its tree."""
+    env = {name: value for name, value in environ.items() if not name.startswith("FLEET_")}
+    env |= {
+        "AGENT_ROOT": os.path.dirname(queue.dir),
+        "AGENT_DIR": os.path.basename(queue.dir),
+        "FLEET_RUN": run.mark,
+        "FLEET_WORKER": mark,
+        "FLEET_AGENT": worker,
+        "FLEET_TASK": claimed.task,
+        "FLEET_GENERATION": str(claimed.generation),
+    }
+    path = env.get("PATH", os.defpath)
+    if shutil.which("fleet", path=path) is None:
+        env["PATH"] = os.pathsep.join([path, os.path.dirname(sys.executable)])
+    return env
+
+
+def _under_keeper(
+    queue: Queue,
+    config: Config,
+    task: Task,
+    claimed: Claimed,
+    launch: Launch,
+    directory: str,
+    mark: str,
+    log: str,
+    route: Route,
+    run: Run,
+) -> Launch:
+    """Wrap a launch: the process to start is the keeper, which takes the lease over and then starts the agent."""
+    stdin = ""
+    if launch.stdin:
+        stdin = os.path.join(directory, "stdin")
+        write_whole(stdin, launch.stdin, durable=False)
+    limit = config.get("run.timeout")
+    order = {
+        "argv": launch.argv,
+        "cwd": launch.cwd,
+        "env": dict(launch.env) | {"FLEET_RUN": run.mark, "FLEET_WORKER": mark},
+        "stdin": stdin,
+        "log": log,
+        "mark": mark,
+        "take": {
+            "from": claimed.path,
+            "active_dir": queue.path("active"),
+            "owners_dir": queue.path("owners"),
+            "task": claimed.task,
+            "generation": claimed.generation,
+            "gate": claimed.gate,
+            "agent": launch.worker,
+            "lane": route.lane.name,
+        },
+        "total": min(limit, task.budget.seconds) if limit and task.budget.seconds else task.budget.seconds or limit,
+        "first_byte": config.get("run.first_byte") if launch.speaks else 0,
+        "idle": config.get("run.idle") if launch.speaks else 0,
+        "grace": config.get("run.grace"),
+        "max_log": 0,
+    }
+    write_whole(os.path.join(directory, "keeper.json"), json.dumps(order).encode(), durable=False)
+    if not keeper.__file__:
+        raise FleetError("unusable", "the keeper is not a file", hint="install agent-fleet unpacked")
+    return Launch(
+        worker=launch.worker,
+        argv=(sys.executable, "-I", "-S", keeper.__file__, directory),
+        cwd=launch.cwd,
+        env={"PATH": launch.env.get("PATH", os.defpath), "FLEET_RUN": run.mark, "FLEET_WORKER": mark},
+        log=os.path.join(directory, "keeper.log"),
+    )
