@@ -69,6 +69,12 @@ def _in_git(root: str) -> bool:
     return True
 
 
+def committed(root: str, name: str) -> list[str]:
+    """Tasks and settings of the queue that git tracks: they came with the repository, and nobody here wrote them."""
+    answer = _git(root, "ls-files", "-z", "--", f"{name}/inbox", f"{name}/active", f"{name}/config.toml")
+    return [path for path in (answer or "").split("\0") if path]
+
+
 def _escape(path: str) -> str:
     """A path as a git pattern that matches only itself (gitignore(5))."""
     for character in "\\*?[":

@@ -9,6 +9,7 @@ import time
 
 import click
 
+from agent_fleet import project
 from agent_fleet.commands import Shared, command
 from agent_fleet.errors import FleetError
 from agent_fleet.run import outlook, roster
@@ -28,6 +29,7 @@ from agent_fleet.text import duration
 @click.option("--stagger", type=click.FloatRange(min=0), metavar="S", help="Seconds between two starts.")
 @click.option("--drain", is_flag=True, help="Take over and finish what runs; start nothing new.")
 @click.option("--detach", is_flag=True, help="Go on in the background, and return at once.")
+@click.option("--trust-committed", is_flag=True, help="Work tasks and obey settings that came with the repository.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and start nothing.")
 def command_line(
     shared: Shared,
@@ -39,6 +41,7 @@ def command_line(
     stagger: float | None,
     drain: bool,
     detach: bool,
+    trust_committed: bool,
     dry_run: bool,
 ) -> None:
     if shared.environ.get("FLEET_WORKER"):
@@ -46,6 +49,8 @@ def command_line(
             "refused", "this is a worker of a fleet; it cannot start a run of its own", hint="report the task instead"
         )
     wishes = Wishes(cap=cap or workers, lane=lane or "", provider=provider, force=force)
+    if not trust_committed:
+        _refuse_committed(shared)
     _refuse_unusable(shared, wishes)
     if dry_run:
         return _dry_run(wishes)
@@ -66,6 +71,18 @@ def command_line(
     if summary.states.get("failed"):
         raise SystemExit(1)
     return None
+
+
+def _refuse_committed(shared: Shared) -> None:
+    """A queue that came with a repository would run somebody else's commands on this machine."""
+    found = project.committed(shared.root, os.path.basename(shared.queue_dir))
+    if found:
+        raise FleetError(
+            "refused",
+            f"{len(found)} files of this queue were committed to the repository: somebody else's tasks or settings would run",
+            hint="read them, then use --trust-committed, or take them out with `git rm --cached`",
+            details=tuple(found[:10]),
+        )
 
 
 def _refuse_unusable(shared: Shared, wishes: Wishes) -> None:
