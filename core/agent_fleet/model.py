@@ -262,9 +262,19 @@ class Exit:
 
     code: int | None
     signal: int | None = None
-    cause: Literal["exited", "first_byte", "idle", "timeout", "log_limit", "stopped", "shed", "lost", "unstarted"] = (
-        "exited"
-    )
+    cause: Literal[
+        "exited",
+        "first_byte",
+        "idle",
+        "timeout",
+        "log_limit",
+        "memory",
+        "processes",
+        "stopped",
+        "shed",
+        "lost",
+        "unstarted",
+    ] = "exited"
     seconds: float = 0.0
     note: str = ""
 

@@ -23,8 +23,10 @@ def _is_safe(c: str) -> bool:
 
 
 def duration(seconds: float) -> str:
-    """A length of time for people: `4 s`, `3 min`, `2 h 5 min`, `3 d`."""
-    whole = int(seconds)
+    """A length of time for people: `0.4 s`, `40 s`, `3 min`, `2 h 5 min`, `3 d`."""
+    if 0 < seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
     if whole < 3600:

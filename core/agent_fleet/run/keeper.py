@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from agent_fleet.run.confine import Confinement
     from agent_fleet.tree import Tree
 
 TICK = 1.0  # seconds between two looks at the log
@@ -27,7 +28,7 @@ PATIENCE = 60.0  # seconds for which a full disk may keep `exit.json` from being
 
 
 class Order(NamedTuple):
-    """What `keeper.json` says: limits in seconds, `max_log` in bytes, 0 for none; `beat` seconds between heartbeats."""
+    """What `keeper.json` says: limits in seconds, `max_log` and `max_memory` in bytes, 0 for none; `beat` between heartbeats."""
 
     argv: list[str]
     cwd: str
@@ -42,6 +43,8 @@ class Order(NamedTuple):
     grace: float
     beat: float
     max_log: int
+    max_memory: int
+    max_processes: int
 
 
 class Lease(NamedTuple):
@@ -115,6 +118,8 @@ def read_order(path: str) -> Order:
         grace=max(0.0, float(fields["grace"])),
         beat=max(0.1, float(fields.get("beat", BEAT))),
         max_log=int(fields["max_log"]),
+        max_memory=int(fields.get("max_memory", 0)),
+        max_processes=int(fields.get("max_processes", 0)),
     )
 
 
@@ -177,25 +182,33 @@ def _take_over(take: dict[str, Any], worker_dir: str, mark: str) -> Lease | None
 def _attempt(order: Order, lease: Lease, log: int, worker_dir: str, wakeup: int) -> End:
     from agent_fleet.identity import identity_of
     from agent_fleet.run.child import Program, start_child
+    from agent_fleet.run.confine import Ceilings, Confinement
     from agent_fleet.tree import Tree
 
     if _asked_to_stop(wakeup):
         return End("stopped", _reason(worker_dir))
     start = time.monotonic()
-    agent, trouble = start_child(Program(order.argv, order.cwd, order.env), stdin=order.stdin, output=log)
+    box = Confinement(f"agent-fleet-{order.mark}", Ceilings(order.max_memory, order.max_processes))
+    program = Program(order.argv, order.cwd, order.env, box.doors)
+    agent, trouble = start_child(program, stdin=order.stdin, output=log)
     if trouble:
+        box.close()
         return End("unstarted", trouble)
     worker = Tree(identity_of(), order.mark)
     statuses: dict[int, int] = {}
     reap = _reaper(agent, statuses)
-    cause, note = _watch(order, lease, log, wakeup, lambda: reap() or agent in statuses)
+    cause, note = _watch(order, lease, log, wakeup, lambda: reap() or agent in statuses, lambda: _breach(box, worker))
     if cause in ("exited", "stopped"):
         # Whoever stops a whole service asks the agent and us at once; an agent that ended well did so by itself.
         stopped = (cause == "stopped" or _asked_to_stop(wakeup)) and statuses.get(agent) != 0
         cause, note = ("stopped", _reason(worker_dir)) if stopped else ("exited", "")
+    outgrown = _breach(box, worker, final=True)
+    if cause == "exited" and statuses.get(agent) != 0 and outgrown is not None:
+        cause, note = outgrown
     ended = time.monotonic()
     left = _leftovers(worker, reap) if cause == "exited" else (0, [])
     _end(worker, order.grace, reap)
+    box.close()
     if cause != "exited":
         ended = time.monotonic()
     return End(cause, note, statuses.get(agent), ended - start, left)
@@ -218,10 +231,28 @@ def _reaper(agent: int, statuses: dict[int, int]) -> Callable[[], None]:
     return reap
 
 
-def _watch(order: Order, lease: Lease, log: int, wakeup: int, ended: Callable[[], bool]) -> tuple[str, str]:
+def _breach(box: Confinement, worker: Tree, *, final: bool = False) -> tuple[str, str] | None:
+    """The ceiling that the tree has passed, if any; the tree is looked at only where nothing cheaper tells."""
+    from agent_fleet.process import usage_of
+
+    if final or not box.needs_watching:
+        return box.breach(None, 0)
+    used = usage_of(worker.identity, worker.mark)
+    return box.breach(used.memory, used.processes)
+
+
+def _watch(
+    order: Order,
+    lease: Lease,
+    log: int,
+    wakeup: int,
+    ended: Callable[[], bool],
+    breach: Callable[[], tuple[str, str] | None],
+) -> tuple[str, str]:
     """Sleep until the agent ends, a limit is reached or we are asked to stop; (cause, note)."""
     start = quiet_since = time.monotonic()
     beat_at = start + order.beat
+    look_at = start
     first = size = os.fstat(log).st_size
     poll = select.poll()
     poll.register(wakeup, select.POLLIN)
@@ -230,6 +261,9 @@ def _watch(order: Order, lease: Lease, log: int, wakeup: int, ended: Callable[[]
         if (found := os.fstat(log).st_size) != size:
             size, quiet_since = found, now
         reached = _limit(order, now - start, now - quiet_since, size - first)
+        if reached is None and now >= look_at and (order.max_memory or order.max_processes):
+            look_at = now + TICK
+            reached = breach()
         if reached is not None:
             return reached
         if now >= beat_at:
@@ -261,7 +295,7 @@ def _pause(order: Order, ran: float, quiet: float, to_beat: float) -> float:
     dues = [
         limit - passed for limit, passed in ((order.total, ran), (order.first_byte, ran), (order.idle, quiet)) if limit
     ]
-    if order.first_byte or order.idle or order.max_log:
+    if order.first_byte or order.idle or order.max_log or order.max_memory or order.max_processes:
         dues.append(TICK)
     return max(0.1, min([to_beat, *(due for due in dues if due > 0)]))
 

@@ -10,6 +10,11 @@ _TIMEOUTS = {
     "idle": "was silent for longer than it may be",
     "timeout": "took longer than it may",
 }
+_OUTGREW = {
+    "memory": "used more memory than it may",
+    "processes": "started more processes than it may",
+    "log_limit": "printed more than it may",
+}
 _ENDED = {
     "stopped": "was stopped before it ended",
     "shed": "was stopped to give memory back",
@@ -25,6 +30,8 @@ def by_cause(ended: Exit) -> Outcome | None:
     note = f": {ended.note}" if ended.note else ""
     if ended.cause in _TIMEOUTS:
         return Outcome(kind="timeout", reason=f"{_TIMEOUTS[ended.cause]} ({ended.cause}, {ended.seconds:.0f} s){note}")
+    if ended.cause in _OUTGREW:
+        return Outcome(kind="failed", reason=f"{_OUTGREW[ended.cause]} ({ended.cause}){note}")
     if ended.cause in _ENDED:
         return Outcome(kind="unknown", reason=f"{_ENDED[ended.cause]}{note}")
     if ended.cause == "unstarted":
