@@ -18,6 +18,27 @@ from agent_fleet.queue.task import Habits, task_body
 
 BOOT = "import sys; from agent_fleet.cli import main; main()"
 
+SCRIPT = """
+import encodings.idna, importlib, io, json, os, sys
+from agent_fleet import cli
+user, commands = json.load(sys.stdin)
+answers = []
+if user:  # who may perhaps not read the program: so what it needs is loaded before
+    import agent_fleet.queue.intake, agent_fleet.queue.touches, agent_fleet.project, agent_fleet.config, urllib.parse
+    for arguments in commands:
+        importlib.import_module("agent_fleet.commands." + cli.COMMANDS[arguments[0]][0])
+    os.setgroups([])
+    os.setgid(user)
+    os.setuid(user)
+for arguments in commands:
+    sys.stdout, sys.stderr = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
+    status = cli.run(arguments)
+    told = [stream.flush() or stream.buffer.getvalue().decode() for stream in (sys.stdout, sys.stderr)]
+    answers.append([status, *told])
+sys.stdout = sys.__stdout__
+print(json.dumps(answers))
+"""
+
 
 class Answer(NamedTuple):
     """What a command came to."""
@@ -65,7 +86,10 @@ class Project:
         """Start a command without waiting for it."""
         settings = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **settings}
         return subprocess.Popen(
-            [sys.executable, "-c", BOOT, *arguments], cwd=cwd or self.root, env=self.environment(**(env or {})), **settings
+            [sys.executable, "-c", BOOT, *arguments],
+            cwd=cwd or self.root,
+            env=self.environment(**(env or {})),
+            **settings,
         )
 
     def fleet(
@@ -82,6 +106,23 @@ class Project:
         answer = Answer(child.returncode, (out or b"").decode(), (err or b"").decode())
         assert "Traceback" not in answer.out + answer.err, answer.err
         return answer
+
+    def script(self, *commands: Sequence[str], cwd: Path | None = None, user: int = 0) -> list[Answer]:
+        """Run several commands in one child process, which is faster; `user` is the id of another user to run them as.
+
+        The test fails if an exception leaves one of them.
+        """
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            cwd=cwd or self.root,
+            env=self.environment(),
+            input=json.dumps([user, commands]).encode(),
+            capture_output=True,
+            timeout=250,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return [Answer(*answer) for answer in json.loads(done.stdout)]
 
     def json(self, *arguments: str, status: int = 0, **settings: Any) -> dict[str, Any]:
         """Run a command with `--json`; the test fails unless it ends with `status`."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from agent_fleet.api import Outcome
-from agent_fleet_providers._claude_usage import price
+from agent_fleet_providers._figures import price
 from agent_fleet_providers._limits import banner, limit_kind
 from agent_fleet_providers._output import one_line
 from agent_fleet_providers._resets import reset_time

@@ -6,25 +6,21 @@ did not start. A process may print several results (subagents in the background 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from agent_fleet.api import Event, Exit, Job, Outcome
+from agent_fleet_providers._answers import answered, in_the_way, last_words
 from agent_fleet_providers._claude_errors import Signs, classify, rejected
-from agent_fleet_providers._claude_usage import Meter, count, table
+from agent_fleet_providers._claude_usage import Meter
 from agent_fleet_providers._endings import by_cause, by_signal, status
-from agent_fleet_providers._limits import banner
-from agent_fleet_providers._output import Tail, one_line, well_formed
-from agent_fleet_providers._verdict import verdict, wall
+from agent_fleet_providers._event_lines import EventLines, Json
+from agent_fleet_providers._figures import count, table
+from agent_fleet_providers._output import one_line, well_formed
+from agent_fleet_providers._verdict import verdict
 
-LONGEST = 16 << 20  # characters; a longer line is a tool's result, never one that decides anything
-
-PIECE = 1 << 16  # characters; a shorter line that is no whole object is torn, not continued
-
-Json = Mapping[str, Any]
 EventKind = Literal["started", "text", "tool", "retry", "limit", "denied", "result", "other"]
 
 
@@ -35,8 +31,7 @@ class ClaudeReader:
         self._job = job
         self._clock = clock
         self._meter = Meter(resumed=bool(job.session))
-        self._tail = Tail(lines=40, characters=8192)
-        self._pieces = ""
+        self._lines = EventLines()
         self._session = job.session
         self._began = False
         self._result: Json | None = None
@@ -44,7 +39,7 @@ class ClaudeReader:
         self._signs = Signs()
 
     def feed(self, line: str) -> Iterable[Event]:
-        event = self._parse(line)
+        event = self._lines.event(line, mark=self._session)
         if event is None:
             return ()
         session = event.get("session_id")
@@ -70,36 +65,6 @@ class ClaudeReader:
         return replace(judged, session=self._session if known else "", usage=self._meter.usage)
 
     # ------------------------------------------------------------------------------------------------ events
-
-    def _parse(self, line: str) -> Json | None:
-        """The event in a line. Whoever reads the log may hand over a very long line in pieces; they are put together."""
-        if len(line) > LONGEST:
-            self._pieces = ""
-            return None
-        line = line.rstrip("\r\n")
-        event = self._object(line)
-        if event is None and (self._pieces or (len(line) >= PIECE and line.startswith("{"))):
-            self._pieces += line
-            if line.endswith("}"):
-                event = self._object(self._pieces)
-            if event is None and len(self._pieces) <= LONGEST:
-                return None
-        elif event is None and line.strip() and not line.startswith("{"):
-            self._tail.add(line)
-        self._pieces = ""
-        return event
-
-    def _object(self, text: str) -> Json | None:
-        text = text.strip()
-        start = text.find("{")
-        # Standard error shares the log: a text without a line end may stand before an event; our session marks it.
-        if start != 0 and not (start > 0 and self._session and self._session in text and text.endswith("}")):
-            return None
-        try:
-            event = json.loads(text[start:])
-        except (ValueError, RecursionError):
-            return None
-        return event if isinstance(event, dict) and isinstance(event.get("type"), str) else None
 
     def _system(self, event: Json) -> list[Event]:
         subtype = event.get("subtype")
@@ -176,26 +141,17 @@ class ClaudeReader:
         result = self._result
         if result is not None and not result.get("is_error") and result.get("subtype", "success") == "success":
             if verdict(self._answer, self._job.nonce) or (ended.cause == "exited" and ended.code == 0):
-                return self._answered(result)
+                return answered(
+                    self._answer,
+                    self._job.nonce,
+                    host=self._job.task.host,
+                    now=self._clock(),
+                    note=_denials(result),
+                )
         elif result is not None:
             judged = self._error(result, ended)
             return judged if judged.kind not in ("failed", "crashed") else by_cause(ended) or judged
         return self._waiting() or by_cause(ended) or self._unfinished(ended)
-
-    def _answered(self, result: Json) -> Outcome:
-        """A banner is no answer, and neither is nothing. A tool that was denied is mentioned, and the task stays done:
-        the agent may well have found another way, and its check is what proves it."""
-        said = verdict(self._answer, self._job.nonce)
-        answer = said.answer if said else self._answer.strip()
-        if said and said.word == "blocked":
-            return Outcome(kind="blocked", reason=wall(said.reason, self._job.task.host), result=answer)
-        if said and said.word == "failed":
-            return Outcome(kind="failed", reason=said.reason, result=answer)
-        if not said and (wall_met := self._banner(answer, failed=False)):
-            return wall_met
-        if not answer:
-            return Outcome(kind="failed", reason="empty answer")
-        return Outcome(kind="done", reason=_denials(result), result=answer)
 
     def _error(self, result: Json, ended: Exit) -> Outcome:
         subtype, why = str(result.get("subtype", "")), str(result.get("terminal_reason", ""))
@@ -215,7 +171,7 @@ class ClaudeReader:
             )
             return classify(signs, self._clock())
         text = text or one_line(str(result.get("result") or "")) or subtype or "ended with an error"
-        return self._banner(text, failed=True) or Outcome(kind="failed", reason=text)
+        return in_the_way(text, self._clock(), failed=True) or Outcome(kind="failed", reason=text)
 
     def _waiting(self) -> Outcome | None:
         """What the attempt waited for when it ended, if that was the API's leave to go on."""
@@ -224,15 +180,10 @@ class ClaudeReader:
         judged = classify(self._signs, self._clock())
         return judged if judged.kind in ("limit", "auth", "overload") else None
 
-    def _banner(self, text: str, *, failed: bool) -> Outcome | None:
-        found = banner(text, self._clock(), failed=failed)
-        return found and Outcome(kind=found.kind, reason=found.reason, limit=found.limit, resets_at=found.resets_at)
-
     def _unfinished(self, ended: Exit) -> Outcome:
-        lines = [line.strip() for line in self._tail.lines if line.strip()]
-        for line in reversed(lines[-5:]):
-            if wall_met := self._banner(line, failed=True):
-                return wall_met
+        lines = [line.strip() for line in self._lines.tail.lines if line.strip()]
+        if wall_met := last_words(lines, self._clock()):
+            return wall_met
         if crashed := by_signal(ended):
             return crashed
         last = f": {one_line(lines[-1])}" if lines else ""

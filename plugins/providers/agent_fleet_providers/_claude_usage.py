@@ -8,32 +8,14 @@ a message is announced before its output is complete.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from agent_fleet.api import Usage
+from agent_fleet_providers._figures import added, count, price, table
 
 MOST_MESSAGES = 100_000  # since the last result; far beyond any real conversation, so that memory stays bounded
-
-
-def count(value: object) -> int:
-    """A token count; anything that is none counts nothing."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return 0
-    return max(0, int(value))
-
-
-def price(value: object) -> float | None:
-    """An amount of money, None if it is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        return None
-    return float(value)
-
-
-def table(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 class Meter:
@@ -66,14 +48,14 @@ class Meter:
         self._total = price(event.get("total_cost_usd"))
         self._results += 1
         self._messages.clear()
-        self._settled = _sum(self._settled, used, turns=count(event.get("num_turns")))
+        self._settled = added(self._settled, used, turns=count(event.get("num_turns")))
 
     @property
     def usage(self) -> Usage:
         """All of this attempt so far."""
         total = self._settled
         for used in self._messages.values():
-            total = _sum(total, used, turns=1)
+            total = added(total, used, turns=1)
         if self._messages:
             return replace(total, partial=True)
         return total if self._results else Usage()
@@ -114,20 +96,5 @@ def _models(models: Mapping[str, Any]) -> Usage:
             money=price(used.get("costUSD")),
             models=(str(name),),
         )
-        total = _sum(total, one)
+        total = added(total, one)
     return total
-
-
-def _sum(one: Usage, other: Usage, *, turns: int = 0) -> Usage:
-    known = one.money is not None and other.money is not None
-    return Usage(
-        input=one.input + other.input,
-        cache_write=one.cache_write + other.cache_write,
-        cache_read=one.cache_read + other.cache_read,
-        output=one.output + other.output,
-        reasoning=one.reasoning + other.reasoning,
-        turns=one.turns + turns,
-        money=(one.money or 0.0) + (other.money or 0.0) if known else None,
-        models=tuple(sorted({*one.models, *other.models})),
-        partial=one.partial or other.partial,
-    )

@@ -19,12 +19,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from agent_fleet.api import Event, Exit, FleetError, Job, Launch, Outcome, Task
+from agent_fleet_providers._answers import answered, last_words
 from agent_fleet_providers._endings import by_cause, by_signal, status
-from agent_fleet_providers._limits import banner
 from agent_fleet_providers._models import model_name
 from agent_fleet_providers._output import Tail, one_line
 from agent_fleet_providers._scratch import write_private
-from agent_fleet_providers._verdict import verdict, wall
+from agent_fleet_providers._verdict import verdict
 
 KEYS = ("argv", "prompt", "env", "done", "model")
 FIELDS = ("prompt_file", "cwd", "model", "task")
@@ -105,31 +105,17 @@ class TemplateReader:
         answer = self._tail.text.strip()
         said = verdict(answer, self._nonce)
         if said or (ended.cause == "exited" and ended.code == 0):
-            return self._judge(answer)
+            return answered(answer, self._nonce, host=self._task.host, now=self._clock())
         if cut_short := by_cause(ended):
             return replace(cut_short, result=answer[-2000:])
-        for line in reversed([each for each in self._tail.lines if each.strip()][-5:]):
-            if found := banner(line, self._clock(), failed=True):
-                return Outcome(kind=found.kind, reason=found.reason, limit=found.limit, resets_at=found.resets_at)
+        if wall_met := last_words(self._tail.lines, self._clock()):
+            return wall_met
         if crashed := by_signal(ended):
             return replace(crashed, result=answer[-2000:])
         last = one_line(answer.rpartition("\n")[2], 160)
         return Outcome(
             kind="failed", reason=f"{status(ended)}: {last}" if last else status(ended), result=answer[-2000:]
         )
-
-    def _judge(self, answer: str) -> Outcome:
-        said = verdict(answer, self._nonce)
-        if not said and (found := banner(answer, self._clock(), failed=False)):
-            return Outcome(kind=found.kind, reason=found.reason, limit=found.limit, resets_at=found.resets_at)
-        result = said.answer if said else answer
-        if said and said.word == "blocked":
-            return Outcome(kind="blocked", reason=wall(said.reason, self._task.host), result=result)
-        if said and said.word == "failed":
-            return Outcome(kind="failed", reason=said.reason, result=result)
-        if not result:
-            return Outcome(kind="failed", reason="empty answer")
-        return Outcome(kind="done", result=result)
 
 
 def read_recipe(name: str, table: Mapping[str, Any]) -> Recipe:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import uuid
 from collections.abc import Iterable, Mapping
 
 from agent_fleet.api import Config, FleetError, Job, Launch, Provider, hookimpl
 from agent_fleet_providers._claude_stream import ClaudeReader
 from agent_fleet_providers._models import model_name
+from agent_fleet_providers._program import found, missing
+
+BINARY = "provider.claude.binary"
 
 # What a Claude Code session sets for its children. A worker that inherits these would take itself for a part of that
 # session, talk to its sockets or refuse to start. Keys, addresses and the configuration directory are not among them.
@@ -79,22 +81,16 @@ class Claude:
         self._config = config
 
     def usable(self) -> str | None:
-        wanted = self._binary()
-        if shutil.which(wanted):
-            return None
-        return f"Claude Code was not found: provider.claude.binary is {wanted}, " + (
-            "which is no program that can be run" if os.path.isabs(wanted) else "which is not on the path"
-        )
+        return missing(self._config, BINARY, "Claude Code")
 
     def launch(self, job: Job) -> Launch:
         """The process.
 
         Raises `bad_config` for settings that would change its output, `bad_input` for a bad session or model.
         """
-        wanted = self._binary()
         return Launch(
             worker=job.worker,
-            argv=(shutil.which(wanted, path=job.env.get("PATH")) or wanted, *self._arguments(job)),
+            argv=(found(self._config, BINARY, job), *self._arguments(job)),
             cwd=job.cwd,
             env=scrub(job.env),
             log=os.path.join(job.scratch, "output.log"),
@@ -103,10 +99,6 @@ class Claude:
 
     def reader(self, job: Job) -> ClaudeReader:
         return ClaudeReader(job)
-
-    def _binary(self) -> str:
-        name: str = os.path.expanduser(self._config.get("provider.claude.binary"))
-        return os.path.join(os.path.abspath(self._config.root), name) if os.sep in name else name
 
     def _arguments(self, job: Job) -> list[str]:
         budget = job.task.budget

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from agent_fleet.api import Config, Event, Exit, FleetError, Job, Launch, Outcome, Provider, hookimpl
+from agent_fleet_providers import NAMES
 from agent_fleet_providers._endings import by_cause, by_signal, status
 from agent_fleet_providers._output import Tail, one_line
 from agent_fleet_providers._scratch import write_private
 from agent_fleet_providers._template import Template
 
 SHELL = "/bin/sh"
-BUILT_IN = ("claude", "command")
 
 
 class Command:
@@ -87,7 +87,7 @@ class CommandReader:
 @hookimpl
 def fleet_providers(config: Config) -> Iterable[Provider]:
     """`command`, and one provider for each `[agents.NAME]` table."""
-    taken = sorted(set(config.agents) & set(BUILT_IN))
+    taken = sorted(set(config.agents) & set(NAMES))
     if taken:
         raise FleetError(
             "bad_config",

@@ -1,0 +1,146 @@
+"""The table of all settings: what each is called, what may stand there, its default and its meaning.
+
+This module is on the hot path and imports nothing of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+Kind = Literal["text", "whole", "number", "bytes", "list", "names"]
+
+MIB = 1 << 20
+
+_WANTED = {
+    "text": "text",
+    "whole": "a whole number",
+    "number": "a number",
+    "bytes": 'a size such as "2 GiB", or a number of bytes',
+    "list": "a list of texts",
+}
+
+
+class Key(NamedTuple):
+    """One setting. A text is one of `words`, if there are any; a list of names may be one of them instead."""
+
+    name: str
+    kind: Kind
+    default: Any
+    meaning: str
+    words: tuple[str, ...] = ()
+    least: float = 0
+    most: float = float("inf")
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return "FLEET_" + self.name.replace(".", "_").upper()
+
+    @property
+    def wanted(self) -> str:
+        """What may stand there, in words."""
+        words = " or ".join(f'"{word}"' for word in self.words)
+        if self.kind == "names":
+            return f"{words} or a list of names"
+        if words:
+            return words
+        wanted = _WANTED[self.kind]
+        if self.most != float("inf"):
+            return f"{wanted} from {self.least:g} to {self.most:g}"
+        return f"{wanted}, at least {self.least:g}" if self.kind in ("whole", "number") else wanted
+
+
+TOOLS = ("Bash", "Edit", "Glob", "Grep", "Read", "Write")
+
+KEYS: tuple[Key, ...] = (
+    Key("plugins", "names", "all", "Which third-party distributions may offer plugins.", ("all", "off")),
+    Key("lanes.browser", "text", "headless", "The lane of a task that needs a browser."),
+    Key("lanes.agent", "text", "headless", "The lane of a task that needs an agent."),
+    Key("lanes.serial", "text", "serial", "The lane of a task that must run alone in this session."),
+    Key("lanes.command", "text", "headless", "The lane of a task that is a plain command."),
+    Key("providers.default", "text", "claude", "The provider of a task that names none."),
+    Key("queue.max_attempts", "whole", 3, "How many charged attempts a task gets before it has failed.", least=1),
+    Key(
+        "queue.lapse",
+        "number",
+        1800.0,
+        "Seconds without a heartbeat after which an owner nobody can judge loses its tasks.",
+    ),
+    Key("queue.browser_kinds", "list", (), "Kinds of tasks that need a browser unless they say otherwise."),
+    Key("queue.write_kinds", "list", (), "Kinds of tasks that write to the project unless they say otherwise."),
+    Key(
+        "queue.undeclared_writes",
+        "text",
+        "serial",
+        "How tasks run that write but do not say what they touch.",
+        ("serial", "parallel"),
+    ),
+    Key(
+        "hosts.default_max", "whole", 1, "How many tasks of one host may run at once, where no table names it.", least=1
+    ),
+    Key("run.max_workers", "whole", 0, "The most workers of a run; 0 sets no cap of your own."),
+    Key("run.stagger", "number", 2.0, "Seconds between the starts of two workers."),
+    Key("run.grace", "number", 10.0, "Seconds a worker has to end by itself before it is killed."),
+    Key("run.first_byte", "number", 120.0, "Seconds within which a worker must print something."),
+    Key("run.idle", "number", 1800.0, "Seconds of silence after which a worker is stopped."),
+    Key("run.timeout", "number", 14400.0, "Seconds after which a worker is stopped whatever it does."),
+    Key("run.max_log", "bytes", 256 * MIB, "Output above which a worker is stopped; 0 sets no limit."),
+    Key("run.max_wait", "number", 21600.0, "The most seconds to wait for one reset, whatever was announced."),
+    Key(
+        "run.keep_logs",
+        "bytes",
+        1024 * MIB,
+        "Logs of settled attempts above this are removed, oldest first; 0 keeps all.",
+    ),
+    Key("run.attempts", "whole", 0, "The most attempts of a whole run; 0 is three times its tasks."),
+    Key("capacity.probes", "names", "auto", "Which probes read this machine; auto is every usable one.", ("auto",)),
+    Key("capacity.max_load_per_core", "number", 2.0, "The load average a core at which no more workers start."),
+    Key("capacity.reserve_cores", "number", 0.0, "Cores kept free for the rest of the machine; 0 chooses."),
+    Key("capacity.reserve_memory", "bytes", 0, "Memory kept free for the rest of the machine; 0 chooses."),
+    Key("capacity.worker_memory", "bytes", 600 * MIB, "The memory one worker is taken to need until one was measured."),
+    Key("capacity.worker_cores", "number", 1.0, "The cores one worker is taken to need until one was measured."),
+    Key("capacity.unknown_workers", "whole", 4, "The most workers where what the machine can spare is unknown."),
+    Key(
+        "capacity.pressure_full",
+        "number",
+        10.0,
+        "Percent of time all tasks stall for memory at which no more workers start.",
+        most=100,
+    ),
+    Key("capacity.max_mem_per_worker", "bytes", 0, "Memory above which one worker is stopped; 0 sets no limit."),
+    Key(
+        "capacity.max_processes_per_worker",
+        "whole",
+        1024,
+        "Processes above which one worker is stopped; 0 sets no limit.",
+    ),
+    Key("budget.task_tokens", "whole", 0, "Tokens of every class that one task may use; 0 sets no limit."),
+    Key("budget.task_turns", "whole", 0, "Turns that one task may take; 0 sets no limit."),
+    Key("budget.task_money", "number", 0.0, "US dollars that one task may cost; 0 sets no limit."),
+    Key("budget.run_money", "number", 0.0, "US dollars that one run may cost; 0 sets no limit."),
+    Key("budget.day_money", "number", 0.0, "US dollars that one day may cost; 0 sets no limit."),
+    Key(
+        "budget.unknown_price",
+        "text",
+        "stop",
+        "What a limit of money does where a price is unknown.",
+        ("stop", "allow"),
+    ),
+    Key("provider.claude.binary", "text", "claude", "The program that is Claude Code: a name on the path, or a path."),
+    Key("provider.claude.permission_mode", "text", "dontAsk", "Claude Code's permission mode."),
+    Key("provider.claude.allowed_tools", "list", TOOLS, "Tools that Claude Code may use without being asked."),
+    Key("provider.claude.model", "text", "", "Claude Code's model; empty leaves the choice to it."),
+    Key("provider.claude.args", "list", (), "More arguments for Claude Code, as they are."),
+    Key("provider.codex.binary", "text", "codex", "The program that is Codex: a name on the path, or a path."),
+    Key(
+        "provider.codex.sandbox",
+        "text",
+        "workspace-write",
+        "Codex's sandbox for the commands that its model runs.",
+        ("read-only", "workspace-write", "danger-full-access"),
+    ),
+    Key("provider.codex.model", "text", "", "Codex's model; empty leaves the choice to it."),
+    Key("provider.codex.args", "list", (), "More arguments for Codex, as they are."),
+    Key("policy.battery.workers", "whole", 1, "The most workers while a laptop runs on battery."),
+    Key("policy.battery.below", "number", 100.0, "Percent of charge below which that cap holds.", most=100),
+)
