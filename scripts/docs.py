@@ -11,8 +11,9 @@ from typing import Any
 import click
 
 from agent_fleet import errors, hookspecs
-from agent_fleet.cli import COMMANDS, GROUPS, fleet
+from agent_fleet.clicked import fleet
 from agent_fleet.commands.config import shown
+from agent_fleet.commands.table import COMMANDS, GROUPS
 from agent_fleet.config import KEYS, Key
 from agent_fleet.plugins import FAMILIES, Family
 
@@ -50,7 +51,7 @@ What holds for every hook:
 CONFIG_HEAD = """\
 # Configuration
 
-*Made by `scripts/docs.py` from the table in `config.py`; change that.*
+*Made by `scripts/docs.py` from the table in `keys.py`; change that.*
 
 Later wins: the defaults, the user's file `~/.config/agent-fleet/config.toml` (`$XDG_CONFIG_HOME` is followed), the project's
 file `.agents/config.toml`, the file named by `--config`, the environment. `fleet config --all` shows every value and its source.
@@ -77,6 +78,7 @@ file = "/run/job/memory_free"
 - A key that does not exist is a warning. A value of the wrong type, or a file that is no TOML, is an error that names the file
   and the key.
 - `[agents.NAME]` tables define providers from a command line.
+- `[prices."MODEL"]` tables lie over the packaged prices, in US dollars per million tokens: see the guide to budgets.
 
 """
 

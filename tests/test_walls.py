@@ -25,6 +25,8 @@ FLOORS = {
     "agent_fleet.run": 3,
     "agent_fleet.commands": 4,
     "agent_fleet.cli": 4,
+    "agent_fleet.clicked": 4,
+    "agent_fleet.ledger": 2,
     "agent_fleet.__main__": 4,
     "agent_fleet.testing": 4,
 }

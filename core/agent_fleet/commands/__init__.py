@@ -1,4 +1,7 @@
-"""What every command shares: global options, the project it works on, and how it answers."""
+"""What every command shares: global options, the project it works on, and how it answers.
+
+click is imported only where a command line is made with it: the commands of the hot path are not.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from agent_fleet import paths
 from agent_fleet.errors import FleetError
 from agent_fleet.text import printable
 
 if TYPE_CHECKING:
+    import click
+
     from agent_fleet.config import Config
     from agent_fleet.plugins import Plugins
     from agent_fleet.queue.store import Queue
@@ -88,12 +91,12 @@ class Shared:
         if self.format == "human":
             text = human()
             if text:
-                click.echo(printable(text))
+                tell(printable(text))
         else:
-            click.echo(encode({"ok": True, **payload}, self.format))
+            tell(encode({"ok": True, **payload}, self.format))
 
     def warn(self, text: str) -> None:
-        click.echo(printable(f"warning: {text}"), err=True)
+        tell(printable(f"warning: {text}"), error=True)
 
     def close(self) -> None:
         """Say what a person should know: files that were set aside, settings that mean nothing."""
@@ -104,6 +107,14 @@ class Shared:
         if queue:
             queue.notices.clear()
             queue.journal.close()
+
+
+def tell(text: str, *, error: bool = False) -> None:
+    """Write one text and a line end, at once; nothing where there is no such stream."""
+    stream = sys.stderr if error else sys.stdout
+    if stream is not None:
+        stream.write(text + "\n")
+        stream.flush()
 
 
 def encode(payload: dict[str, Any], form: str) -> str:
@@ -126,6 +137,8 @@ def _remember(name: str, value: Any = None) -> Callable[[click.Context, click.Pa
 
 def global_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options that every command takes, before its name and after it."""
+    import click
+
     for option in (
         click.option(
             "--config",
@@ -163,18 +176,25 @@ def global_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def command(name: str, *, help: str, **settings: Any) -> Callable[[Callable[..., Any]], click.Command]:  # noqa: A002 -- click's own word
     """Make a click command that takes the global options and gets a `Shared` first."""
 
+    import click
+
     def decorate(function: Callable[..., Any]) -> click.Command:
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
-            shared = Shared(click.get_current_context().find_root().ensure_object(dict))
-            try:
-                return function(shared, *args, **kwargs)
-            finally:
-                shared.close()
+            return work(function, click.get_current_context().find_root().ensure_object(dict), *args, **kwargs)
 
         return click.command(name, cls=click.Command, help=help, **settings)(global_options(run))
 
     return decorate
+
+
+def work(function: Callable[..., Any], options: dict[str, Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a command's function for one invocation with these global options, and close what it opened."""
+    shared = Shared(options)
+    try:
+        return function(shared, *args, **kwargs)
+    finally:
+        shared.close()
 
 
 def own_identity() -> str:

@@ -6,9 +6,8 @@ import os
 import time
 from typing import Any
 
-import click
-
-from agent_fleet.commands import Shared, command, own_identity
+from agent_fleet.commands import Shared, own_identity
+from agent_fleet.commands.spec import Option, Spec
 from agent_fleet.errors import FleetError
 from agent_fleet.queue import holds, lease, names, records
 from agent_fleet.queue.claim import Claim, Claimed, Rules, Wanted, anything
@@ -16,20 +15,7 @@ from agent_fleet.queue.claim import Claim, Claimed, Rules, Wanted, anything
 _FOREVER = 1e9
 
 
-@command("claim", help="Claim the next task that may start now, for an agent called AGENT.")
-@click.argument("agent")
-@click.option("--lane", help="Only tasks that this lane (or this need) runs.")
-@click.option("--provider", help="What kind of agent this is: tasks that wish for another are left alone.")
-@click.option("--wait", type=float, default=0.0, metavar="S", help="Wait up to S seconds for a task.")
-@click.option(
-    "--owner",
-    type=int,
-    metavar="PID",
-    help="The process that holds the task; found from the process tree if not given.",
-)
-def command_line(
-    shared: Shared, agent: str, lane: str | None, provider: str | None, wait: float, owner: int | None
-) -> None:
+def claim(shared: Shared, agent: str, lane: str | None, provider: str | None, wait: float, owner: int | None) -> None:
     if not agent.strip() or len(agent) > 200 or not agent.isprintable():
         raise FleetError(
             "bad_input",
@@ -112,3 +98,23 @@ def _hint(search: Claim) -> str:
     return (
         "`fleet list` shows what there is; `fleet add` adds a task" if os.path.isdir(search.queue.path("inbox")) else ""
     )
+
+
+command_line = Spec(
+    "claim",
+    "Claim the next task that may start now, for an agent called AGENT.",
+    "agent",
+    "AGENT",
+    (
+        Option("--lane", "Only tasks that this lane (or this need) runs."),
+        Option("--provider", "What kind of agent this is: tasks that wish for another are left alone."),
+        Option("--wait", "Wait up to S seconds for a task.", "float", default=0.0, metavar="S"),
+        Option(
+            "--owner",
+            "The process that holds the task; found from the process tree if not given.",
+            "int",
+            metavar="PID",
+        ),
+    ),
+    claim,
+)

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import click
-
-from agent_fleet.commands import Shared, command, read_text
-from agent_fleet.commands.reporting import lease_options, proof
+from agent_fleet.commands import Shared, read_text
+from agent_fleet.commands.reporting import LEASE, proof
+from agent_fleet.commands.spec import Option, Spec
 from agent_fleet.errors import FleetError
 from agent_fleet.queue import finish
 
 
-@command(
-    "done",
-    help="Report task ID as done. The result says what was observed; a task with a check is done only if the check passes.",
-)
-@click.argument("task", metavar="ID")
-@click.option("--result", required=True, help="What the system said back; `-` reads standard input.")
-@lease_options
-def command_line(shared: Shared, task: str, result: str, generation: int | None, agent: str, force: bool) -> None:
+def done(shared: Shared, task: str, result: str, generation: int | None, agent: str, force: bool) -> None:
     text = read_text(result, "the result")
     if not text.strip():
         raise FleetError("bad_input", "an empty result is no evidence", hint="say what the system said back")
@@ -44,3 +36,13 @@ def _run_check(shared: Shared, task: str, text: str) -> dict[str, object]:
             details=tuple(verdict.output.splitlines()[-10:]),
         )
     return {"check": verdict.as_record()}
+
+
+command_line = Spec(
+    "done",
+    "Report task ID as done. The result says what was observed; a task with a check is done only if the check passes.",
+    "task",
+    "ID",
+    (Option("--result", "What the system said back; `-` reads standard input.", required=True), *LEASE),
+    done,
+)

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import click
-
-from agent_fleet.commands import Shared, command, read_text
-from agent_fleet.commands.reporting import lease_options, proof
+from agent_fleet.commands import Shared, read_text
+from agent_fleet.commands.reporting import LEASE, proof
+from agent_fleet.commands.spec import Option, Spec
 from agent_fleet.errors import FleetError
 from agent_fleet.queue import finish, records
 from agent_fleet.text import line
 
 
-@command("fail", help="Report that the attempt at task ID failed. It is tried again until its attempts are used up.")
-@click.argument("task", metavar="ID")
-@click.option("--reason", required=True, help="What went wrong; `-` reads standard input.")
-@click.option("--final", is_flag=True, help="Do not try again.")
-@lease_options
-def command_line(
-    shared: Shared, task: str, reason: str, final: bool, generation: int | None, agent: str, force: bool
-) -> None:
+def fail(shared: Shared, task: str, reason: str, final: bool, generation: int | None, agent: str, force: bool) -> None:
     text = read_text(reason, "the reason").strip()
     if not text:
         raise FleetError("bad_input", "say what went wrong", hint="--reason 'the build breaks on …'")
@@ -34,3 +26,17 @@ def command_line(
         {"id": task, "state": state, "attempt": attempt, "max_attempts": allowed},
         lambda: f"{task} {again}: attempt {attempt} of {allowed} failed: {line(text)}",
     )
+
+
+command_line = Spec(
+    "fail",
+    "Report that the attempt at task ID failed. It is tried again until its attempts are used up.",
+    "task",
+    "ID",
+    (
+        Option("--reason", "What went wrong; `-` reads standard input.", required=True),
+        Option("--final", "Do not try again.", "flag", default=False),
+        *LEASE,
+    ),
+    fail,
+)

@@ -37,7 +37,7 @@ def _here(shared: Shared) -> str:
     if shared.is_root_named:
         return shared.root
     directory = here = os.getcwd()
-    while not os.path.exists(os.path.join(directory, ".git")):
+    while not paths.is_work_tree(directory):
         parent = os.path.dirname(directory)
         if parent == directory:
             return here

@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from agent_fleet.commands import Shared, command
-from agent_fleet.model import Ceiling
+from agent_fleet.config import Config
+from agent_fleet.model import Ceiling, Task
 from agent_fleet.plan import LanePlan
-from agent_fleet.queue import intake, lease
+from agent_fleet.queue import intake, lease, names
 from agent_fleet.queue.claim import Claim
-from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
 from agent_fleet.run import outlook, roster
 from agent_fleet.run.outlook import Outlook, Wishes
@@ -34,58 +34,58 @@ def command_line(shared: Shared, workers: int | None, cap: int | None, count: bo
     intake.recover(queue)
     lease.reclaim(queue, lapse=shared.config.get("queue.lapse"))
     wishes = Wishes(cap=cap or workers, **options)
-    seen = outlook.look(queue, shared.config, shared.plugins, wishes, running=running_by_lane(queue))
+    seen = outlook.look(queue, shared.config, shared.plugins, wishes, running=roster.running(queue))
     for warning in seen.warnings:
         shared.warn(warning)
     first = _first(shared, seen) if not count else []
-    troubles = {
-        name: trouble
-        for lane in seen.plan.lanes
-        for name in lane.providers
-        if (trouble := outlook.provider_trouble(shared.plugins, name))
-    }
-    payload = _payload(seen, first, troubles)
-    shared.emit(payload, lambda: str(seen.plan.workers) if count else text_of(seen, first, troubles))
-
-
-def running_by_lane(queue: Queue) -> dict[str, int]:
-    """This project's dispatched workers that live now, by lane."""
-    found: dict[str, int] = {}
-    for run, _ in roster.runs(queue):
-        for attempt in roster.attempts(queue, run):
-            if roster.read_exit(attempt) is None:
-                found[attempt.lane] = found.get(attempt.lane, 0) + 1
-    return found
+    shared.emit(_payload(seen, first), lambda: str(seen.plan.workers) if count else text_of(seen, first))
 
 
 def _first(shared: Shared, seen: Outlook) -> list[dict[str, Any]]:
     """The tasks that would be claimed first. Their files are read here, so a bad one is found before anything starts."""
-    search = Claim(shared.queue, lease.Owner("", "", "", ""), outlook.rules_of(shared.queue, shared.config))
+    queue, config = shared.queue, shared.config
+    search = Claim(queue, lease.Owner("", "", "", ""), outlook.rules_of(queue, config))
     found: list[dict[str, Any]] = []
-    taken: set[str] = set()
+    taken: dict[str, int] = {}
     for candidate in search.candidates():
-        body = shared.queue.body(candidate.path, candidate.task)
-        if body is None or body.get("gate", "_") in taken or search.obstacle(body):
+        if candidate.task in search.rules.holds or _is_full(candidate.gate, taken, config):
             continue
-        taken |= {body.get("gate", "_")} - {"_"}
+        body = queue.body(candidate.path, candidate.task)
+        if body is None or search.obstacle(body):
+            continue
+        gate = body.get("gate", names.FREE)
+        if _is_full(gate, taken, config):
+            continue
         task = task_from(body)
-        found.append(
-            {
-                "id": task.id,
-                "title": task.title or task.target,
-                "need": task.need,
-                "lane": seen.routes.lane(task.need, task.lane),
-                "provider": seen.routes.provider_for(task.need, task.provider),
-                "priority": task.priority,
-                "host": task.host or None,
-            }
-        )
+        if seen.routes.provider_for(task.need, task.provider) in seen.troubles:
+            continue
+        for each in (names.host_of_gate(gate), names.touches_of_gate(gate)):
+            taken[each] = taken.get(each, 0) + 1
+        found.append(_shown(task, seen))
         if len(found) >= _SHOWN:
             break
     return found
 
 
-def _payload(seen: Outlook, first: list[dict[str, Any]], troubles: dict[str, str]) -> dict[str, Any]:
+def _is_full(gate: str, taken: dict[str, int], config: Config) -> bool:
+    """Whether a task behind this gate could not run together with those that are shown before it."""
+    host, touches = names.host_of_gate(gate), names.touches_of_gate(gate)
+    return bool((host and taken.get(host, 0) >= config.hosts_max(host)) or (touches and touches in taken))
+
+
+def _shown(task: Task, seen: Outlook) -> dict[str, Any]:
+    return {
+        "id": task.id,
+        "title": task.title or task.target[:200],
+        "need": task.need,
+        "lane": seen.routes.lane(task.need, task.lane),
+        "provider": seen.routes.provider_for(task.need, task.provider),
+        "priority": task.priority,
+        "host": task.host or None,
+    }
+
+
+def _payload(seen: Outlook, first: list[dict[str, Any]]) -> dict[str, Any]:
     plan = seen.plan
     return {
         "workers": plan.workers,
@@ -101,21 +101,22 @@ def _payload(seen: Outlook, first: list[dict[str, Any]], troubles: dict[str, str
         "cost": asdict(seen.machine.cost),
         "wait": seen.machine.capacity.wait or None,
         "degraded": seen.machine.capacity.degraded or None,
+        "notes": list(seen.machine.capacity.notes),
         "first": first,
-        "unusable_providers": troubles,
+        "unusable_providers": dict(seen.troubles),
     }
 
 
-def text_of(seen: Outlook, first: list[dict[str, Any]], troubles: dict[str, str]) -> str:
+def text_of(seen: Outlook, first: list[dict[str, Any]]) -> str:
     """The plan for people."""
     plan = seen.plan
     rows = [f"workers: {plan.workers}  (bound by {plan.binding.name}: {plan.binding.why})"]
     rows += [_ceiling(ceiling, plan.binding) for ceiling in plan.ceilings]
     for lane in plan.lanes:
         rows += ["", *_lane(lane)]
-    rows += [f"  provider {name} cannot be used: {trouble}" for name, trouble in troubles.items()]
+    rows += [f"  provider {name} cannot be used: {trouble}" for name, trouble in seen.troubles.items()]
     capacity = seen.machine.capacity
-    rows += [f"\n{text}" for text in (capacity.wait, capacity.degraded) if text]
+    rows += [f"\n{text}" for text in (capacity.wait, capacity.degraded, *capacity.notes) if text]
     if first:
         rows += ["", "first in line"]
         rows += [

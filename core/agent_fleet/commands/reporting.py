@@ -1,26 +1,20 @@
-"""What the commands of a task's holder share: how it proves the lease, and how it reports."""
+"""What the commands of a task's holder share: how it proves the lease."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import click
+from typing import Final
 
 from agent_fleet.commands import Shared, own_identity
+from agent_fleet.commands.spec import Option
 from agent_fleet.queue.finish import Proof, proof_from
 
-
-def lease_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options by which a caller shows that the task is its own."""
-    for option in (
-        click.option("--force", is_flag=True, help="Report for somebody else's lease; this is recorded."),
-        click.option("--agent", default="", help="The agent's name; $FLEET_AGENT if not given."),
-        click.option("--generation", type=int, help="The lease that is held; $FLEET_GENERATION if not given."),
-    ):
-        function = option(function)
-    return function
+LEASE: Final = (
+    Option("--generation", "The lease that is held; $FLEET_GENERATION if not given.", "int"),
+    Option("--agent", "The agent's name; $FLEET_AGENT if not given.", default=""),
+    Option("--force", "Report for somebody else's lease; this is recorded.", "flag", default=False),
+)
 
 
 def proof(shared: Shared, task: str, *, generation: int | None, agent: str, force: bool) -> Proof:
+    """The proof that a command's options and its environment give."""
     return proof_from(shared.environ, task, generation=generation, agent=agent, identity=own_identity(), force=force)

@@ -62,7 +62,7 @@ def _active(queue: Queue, older_than: float | None) -> list[tuple[str, str]]:
     for task, generation, key, gate, name in queue.active():
         path = queue.path("active", name)
         try:
-            silent = time.time() - os.stat(path).st_mtime
+            silent = time.time() - os.lstat(path).st_mtime
         except FileNotFoundError:
             continue
         if older_than is not None and silent < older_than:

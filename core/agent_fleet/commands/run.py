@@ -11,12 +11,12 @@ import click
 
 from agent_fleet import project
 from agent_fleet.commands import Shared, command
-from agent_fleet.errors import FleetError
+from agent_fleet.errors import FAULT, OK, FleetError
 from agent_fleet.run import outlook, roster
 from agent_fleet.run.console import open_console
 from agent_fleet.run.driver import Driver, Summary
 from agent_fleet.run.outlook import Wishes
-from agent_fleet.text import duration
+from agent_fleet.text import duration, printable
 
 
 @command("run", help="Work the queue with at most WORKERS at once, as many as the plan allows if not given.")
@@ -43,7 +43,7 @@ def command_line(
     detach: bool,
     trust_committed: bool,
     dry_run: bool,
-) -> None:
+) -> int:
     if shared.environ.get("FLEET_WORKER"):
         raise FleetError(
             "refused", "this is a worker of a fleet; it cannot start a run of its own", hint="report the task instead"
@@ -53,9 +53,11 @@ def command_line(
         _refuse_committed(shared)
     _refuse_unusable(shared, wishes)
     if dry_run:
-        return _dry_run(wishes)
+        _dry_run(wishes)
+        return OK
     if detach:
-        return _detach(shared)
+        _detach(shared)
+        return OK
     driver = Driver(
         shared.queue,
         shared.config,
@@ -67,10 +69,14 @@ def command_line(
         drain=drain,
     )
     summary = driver.work()
+    if summary.obstacle:
+        raise FleetError(
+            "unusable",
+            f"nothing could start, {summary.waiting} tasks wait: {summary.obstacle}",
+            hint="mend that, or choose another with --provider or --lane; `fleet plugins` lists what there is",
+        )
     shared.emit(summary._asdict(), lambda: _text(summary))
-    if summary.states.get("failed"):
-        raise SystemExit(1)
-    return None
+    return FAULT if summary.states.get("failed") else OK
 
 
 def _refuse_committed(shared: Shared) -> None:
@@ -117,12 +123,11 @@ def _dry_run(wishes: Wishes) -> None:
 
 def _detach(shared: Shared) -> None:
     """Start the same command in a session of its own, and wait until its run is on record."""
-    before = {run.id for run, _ in roster.runs(shared.queue)}
     log = shared.queue.path("logs", f"run-{time.time_ns()}.log")
     arguments = [argument for argument in sys.argv[1:] if argument != "--detach"]
     with open(log, "ab") as output:
         child = subprocess.Popen(
-            [sys.executable, "-m", "agent_fleet", *arguments],
+            [sys.executable, "-P", "-m", "agent_fleet", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -131,13 +136,23 @@ def _detach(shared: Shared) -> None:
         )
     deadline = time.monotonic() + 60
     while child.poll() is None and time.monotonic() < deadline:
-        new = [run for run, _ in roster.runs(shared.queue) if run.id not in before]
+        new = [run.id for run, _ in roster.runs(shared.queue) if run.identity.startswith(f"{child.pid}:")]
         if new:
-            return _say_detached(shared, new[0].id, child.pid, log)
+            return _say_detached(shared, new[0], child.pid, log)
         time.sleep(0.05)
     if child.poll() == 0:
         return shared.emit({"run": None, "pid": None, "log": log}, lambda: f"the run is over already; its log: {log}")
-    raise FleetError("run_failed", f"the run ended at once; its log: {log}", hint="run it without --detach to see why")
+    raise FleetError(
+        "run_failed",
+        f"the run ended at once; its log: {log}",
+        hint="run it without --detach to see why",
+        details=_end_of(log),
+    )
+
+
+def _end_of(log: str) -> tuple[str, ...]:
+    with open(log, encoding="utf-8", errors="replace") as file:
+        return tuple(printable(text) for text in file.read()[-2000:].splitlines()[-5:])
 
 
 def _say_detached(shared: Shared, run: str, pid: int, log: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -11,8 +12,14 @@ from agent_fleet import identity, process, tree
 from agent_fleet.commands import Shared, command
 from agent_fleet.errors import FleetError
 from agent_fleet.queue import lease
+from agent_fleet.queue.store import Queue
 from agent_fleet.run import roster
+from agent_fleet.run.adoption import Adoption
 from agent_fleet.run.roster import Run
+from agent_fleet.run.settle import Bench, settle
+
+_HEARING = 2.0  # seconds in which a driver that lives hears the order and passes it on
+_SETTLING = 10.0  # seconds that it then has to put everything on record
 
 
 @command("stop", help="End the runs of this project and everything that they started; their tasks return to the queue.")
@@ -38,7 +45,8 @@ def command_line(shared: Shared, runs: tuple[str, ...], drain: bool, grace: floa
             roster.give_order(run, "drain")
         return shared.emit({"draining": [run.id for run, _ in found]}, lambda: _said("draining", found))
     seconds = shared.config.get("run.grace") if grace is None else grace
-    left = [text for run, alive in found for text in _stop(run, alive, seconds)]
+    left = [text for run, _ in found for text in _stop(queue, run, seconds)]
+    _settle_the_dead(shared)
     lease.reclaim(queue, lapse=shared.config.get("queue.lapse"))
     if left:
         raise FleetError(
@@ -49,20 +57,48 @@ def command_line(shared: Shared, runs: tuple[str, ...], drain: bool, grace: floa
     )
 
 
-def _stop(run: Run, alive: bool | None, grace: float) -> list[str]:
-    """Stop one run; returns what is still alive. A driver that lives gets time to hand its tasks back by itself."""
-    roster.give_order(run, "stop")
-    deadline = time.monotonic() + grace + 20
-    while alive and identity.is_alive(run.identity) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    if identity.is_alive(run.identity):
+def _stop(queue: Queue, run: Run, grace: float) -> list[str]:
+    """Stop one run; returns what is still alive. First the driver is asked, then the keepers, then nobody is."""
+    try:
+        roster.give_order(run, "stop")
+    except OSError:
+        process.ask_to_end(run.identity)  # a full disk takes no order; a signal says the same
+    _wait(lambda: not _lives(run), _HEARING)
+    attempts = [attempt for attempt in roster.attempts(queue, run) if not roster.has_ended(attempt)]
+    for attempt in attempts:
+        roster.ask_to_stop(attempt, "the run was stopped")
+    _wait(lambda: all(roster.has_ended(attempt) for attempt in attempts), grace + process.LINGER)
+    for attempt in attempts:
+        process.stop_tree(attempt.worker.identity, attempt.mark, 0)
+    _wait(lambda: not _lives(run), _SETTLING)
+    if _lives(run):
         process.stop_tree(run.identity, run.mark, grace)
     if tree.marked(run.mark):
         process.stop_tree("", run.mark, grace)
-    left = tree.marked(run.mark)
-    if not left and alive is False:
-        roster.end_run(run, {"stopped": True})
-    return [f"{run.id}: process {proc.pid} ({', '.join(tree.names_of([proc]))})" for proc in left]
+    return [f"{run.id}: process {proc.pid} ({', '.join(tree.names_of([proc]))})" for proc in tree.marked(run.mark)]
+
+
+def _lives(run: Run) -> bool:
+    return identity.is_alive(run.identity) is True
+
+
+def _wait(holds: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def _settle_the_dead(shared: Shared) -> None:
+    """Return the tasks of attempts whose driver is gone; one that was done is settled as such."""
+    adoption = Adoption()
+    bench = Bench(shared.queue, shared.config, shared.plugins, shared.environ)
+    try:
+        for _, attempts in adoption.take(shared.queue, lapse=shared.config.get("queue.lapse")):
+            for attempt in attempts:
+                if roster.has_ended(attempt):
+                    settle(bench, attempt)
+    finally:
+        adoption.close(shared.queue, "fleet stop")
 
 
 def _said(what: str, found: list[tuple[Run, Any]]) -> str:

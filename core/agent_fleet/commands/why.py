@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from agent_fleet.commands import Shared, command
-from agent_fleet.commands.plan import running_by_lane
 from agent_fleet.model import Task
 from agent_fleet.queue import holds, lease, records
 from agent_fleet.queue.claim import Claim
@@ -93,7 +92,7 @@ def _waiting(shared: Shared, task: str, place: Place) -> list[dict[str, Any]]:
     obstacle = search.obstacle({**body, "needs": []})
     if obstacle:
         found.append(_reason("exclusion", obstacle))
-    seen = outlook.look(queue, config, shared.plugins, Wishes(), running=running_by_lane(queue))
+    seen = outlook.look(queue, config, shared.plugins, Wishes(), running=roster.running(queue))
     return found + _from_plan(shared, task_from(body), seen)
 
 
