@@ -46,7 +46,7 @@ quick: $(READY)
 	$(BIN)/pytest -m "not slow and not real_cli"
 
 bench: $(READY)
-	$(BIN)/python benchmarks/queue_vs_fleetq.py
+	$(BIN)/python benchmarks/queue_vs_fleetq.py --write benchmarks/README.md
 
 docs: $(READY)
 	$(BIN)/python scripts/docs.py
