@@ -24,6 +24,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "show": ("show", "Watch", "Show one task and everything that happened to it."),
     "log": ("log", "Watch", "Show what a task's last attempt printed."),
     "cost": ("cost", "Watch", "Show what was used and what it cost, by task, run, provider, model or day."),
+    "runs": ("runs", "Watch", "List the runs of this project."),
+    "report": ("report", "Watch", "Show what one run came to: coverage, evidence, cost."),
     "unblock": ("unblock", "Watch", "Return blocked tasks to the queue, with an answer."),
     "reset": ("reset", "Watch", "Return active or failed tasks to the queue."),
     "verify": ("verify", "Watch", "Replay the journal against the directories and name every disagreement."),

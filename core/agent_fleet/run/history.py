@@ -1,0 +1,127 @@
+"""What a run came to, read from the journal, the records and the directories alone: coverage first, then the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from agent_fleet import journal
+from agent_fleet.queue import records
+from agent_fleet.queue.store import BadFileError, Queue, read_json
+
+
+class RunLine(NamedTuple):
+    """One run: when it began and ended (None: it has not, or nobody wrote it down), and how its tasks were left."""
+
+    id: str
+    started: float | None
+    ended: float | None
+    states: dict[str, int]
+    attempts: int
+
+
+class TaskLine(NamedTuple):
+    """What a run did for one task: its attempts by outcome, the state the task is in now, the last thing that was said."""
+
+    task: str
+    title: str
+    state: str
+    attempts: tuple[str, ...]
+    evidence: str
+    checked: bool
+    seconds: float
+
+
+class Coverage(NamedTuple):
+    """How much of what a run took on is answered: `asked` tasks, `done` of them, the rest by what became of it."""
+
+    asked: int
+    done: int
+    others: dict[str, int]
+
+    @property
+    def is_whole(self) -> bool:
+        return self.asked > 0 and self.done == self.asked
+
+    def __str__(self) -> str:
+        rest = ", ".join(f"{number} {name}" for name, number in sorted(self.others.items()))
+        return f"{self.done} of {self.asked} tasks done" + (f"; {rest}" if rest else "")
+
+
+def runs(queue: Queue) -> list[RunLine]:
+    """Every run of this project that left a trace, first run first."""
+    found: dict[str, dict[str, Any]] = {}
+    for _, event in journal.read(queue.journal.path):
+        run = event.get("run") if event else None
+        if event is None or not isinstance(run, str):
+            continue
+        line = found.setdefault(run, {"attempts": 0})
+        kind = event.get("event")
+        if kind == "run_started":
+            line["started"] = event.get("at")
+        elif kind == "run_ended":
+            line |= {"ended": event.get("at"), "states": event.get("states")}
+        elif kind == "started":
+            line["attempts"] += 1
+    return [
+        RunLine(
+            run,
+            line.get("started"),
+            line.get("ended") or _ended(queue, run),
+            line.get("states") or {},
+            line["attempts"],
+        )
+        for run, line in sorted(found.items(), key=lambda item: _number(item[0]))
+    ]
+
+
+def tasks(queue: Queue, run: str) -> Iterator[TaskLine]:
+    """Every task that a run started an attempt at, in the order of the first."""
+    for task, generations in _started(queue, run).items():
+        place = queue.find(task)
+        body = queue.body(place.path, task) if place else None
+        outcomes = [records.outcome(queue, task, generation) or {} for generation in generations]
+        last = outcomes[-1]
+        done = last.get("outcome") == "done"
+        yield TaskLine(
+            task=task,
+            title=str((body or {}).get("title") or (body or {}).get("target") or ""),
+            state=place.state if place else "lost",
+            attempts=tuple(str(outcome.get("outcome") or "not settled") for outcome in outcomes),
+            evidence=str(last.get("result" if done else "reason") or ""),
+            checked=bool(last.get("check")),
+            seconds=sum(float((outcome.get("exit") or {}).get("seconds") or 0.0) for outcome in outcomes),
+        )
+
+
+def coverage(lines: list[TaskLine]) -> Coverage:
+    """How much of a run is answered. A task that is back in the inbox is not: nobody has said what became of it."""
+    others: dict[str, int] = {}
+    for line in lines:
+        if line.state != "done":
+            name = {"inbox": "not answered", "active": "at work"}.get(line.state, line.state)
+            others[name] = others.get(name, 0) + 1
+    return Coverage(len(lines), sum(line.state == "done" for line in lines), others)
+
+
+def _started(queue: Queue, run: str) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for _, event in journal.read(queue.journal.path):
+        if event and event.get("event") == "started" and event.get("run") == run:
+            task, generation = event.get("task"), event.get("gen")
+            if isinstance(task, str) and isinstance(generation, int):
+                found.setdefault(task, []).append(generation)
+    return found
+
+
+def _ended(queue: Queue, run: str) -> float | None:
+    """When a run ended whose driver died before it could say so in the journal."""
+    try:
+        ended = read_json(queue.path("runs", run, "driver.json")).get("ended")
+    except (BadFileError, FileNotFoundError, NotADirectoryError):
+        return None
+    return ended if isinstance(ended, int | float) else None
+
+
+def _number(run: str) -> tuple[int, str]:
+    return (int(run[1:]), run) if run[1:].isdigit() else (0, run)
