@@ -19,6 +19,7 @@ from agent_fleet.plugins import FAMILIES, Family
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "tests" / "typing"
+SHIPPED = {"provider": ROOT / "examples" / "agent-fleet-acme" / "agent_fleet_acme.py"}
 
 HOOKS_HEAD = """\
 # Hooks
@@ -137,11 +138,16 @@ def _hook(family: Family[Any]) -> str:
         "A whole plugin:",
         "",
         "```python",
-        (EXAMPLES / f"{family.protocol.__name__.lower()}.py").read_text(encoding="utf-8").rstrip(),
+        example(family.protocol.__name__.lower()).read_text(encoding="utf-8").rstrip(),
         "```",
         "",
     ]
     return "\n".join(lines)
+
+
+def example(kind: str) -> Path:
+    """The whole plugin that the page shows for one kind of thing: a distribution of ours if there is one, else a test's."""
+    return SHIPPED.get(kind, EXAMPLES / f"{kind}.py")
 
 
 def _plain(signature: str) -> str:

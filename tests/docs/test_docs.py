@@ -54,7 +54,7 @@ def test_the_example_of_every_hook_works_once_installed(
 ) -> None:
     chosen = next(each for each in FAMILIES if each is family)
     kind = chosen.protocol.__name__.lower()
-    source = (ROOT / "tests" / "typing" / f"{kind}.py").read_text(encoding="utf-8")
+    source = script().example(kind).read_text(encoding="utf-8")
     module = f"fleet_example_{kind}"
     entry_points = {chosen.group: {kind: module}}
     install(tmp_path, f"fleet-example-{kind}", modules={f"{module}.py": source}, entry_points=entry_points)
