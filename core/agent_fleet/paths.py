@@ -27,6 +27,12 @@ def is_queue(directory: str) -> bool:
     return os.path.isfile(os.path.join(directory, "queue.json")) or os.path.isdir(os.path.join(directory, "inbox"))
 
 
+def is_work_tree(directory: str) -> bool:
+    """Whether this is the top of a git work tree; an empty `.git`, as sandboxes leave behind, is none."""
+    git = os.path.join(directory, ".git")
+    return os.path.isfile(git) or os.path.lexists(os.path.join(git, "HEAD"))
+
+
 def find_root(environ: Mapping[str, str], start: str, explicit: str | None = None) -> str:
     """The project root: `explicit`, else `$AGENT_ROOT`, else the nearest ancestor with a queue, else the git root, else `start`.
 
@@ -45,7 +51,7 @@ def find_root(environ: Mapping[str, str], start: str, explicit: str | None = Non
     while True:
         if is_queue(os.path.join(directory, name)):
             return directory
-        if not git and os.path.exists(os.path.join(directory, ".git")):
+        if not git and is_work_tree(directory):
             git = directory
         parent = os.path.dirname(directory)
         if parent == directory:

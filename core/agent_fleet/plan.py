@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from agent_fleet.model import Board, Ceiling, Waiting
 from agent_fleet.queue import names
@@ -76,7 +77,19 @@ class Plan:
         return next((lane for lane in self.lanes if lane.lane == name), None)
 
 
-Claimable = Callable[[str, int], int]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exclusion:
+    """What cannot run together: `hosts_max` tasks of a host, one task on the same paths, none before what it needs.
+
+    `busy` counts the active tasks of each host, `taken` are the digests of the paths that active tasks touch, and
+    `everything` is the digest of a task that may touch any path.
+    """
+
+    hosts_max: Callable[[str], int]
+    is_done: Callable[[str], bool]
+    busy: Mapping[str, int]
+    taken: frozenset[str] = frozenset()
+    everything: str = ""
 
 
 def make(
@@ -85,43 +98,41 @@ def make(
     lanes: Sequence[LaneFacts],
     overall: Iterable[Ceiling],
     *,
-    claimable: Claimable,
+    exclusion: Exclusion,
     running: Mapping[str, int],
     unknown_workers: int,
+    troubles: Mapping[str, str] | None = None,
+    held: int = 0,
 ) -> Plan:
     """Make the plan. `running` are this project's dispatched workers by lane; `overall` are the ceilings for all lanes.
 
-    `claimable(gate, count)` says how many of the tasks behind a gate could be active in addition to those that are. A
-    ceiling that is unknown counts as `unknown_workers`, and is shown as unknown.
+    `troubles` say why a provider cannot be used, by its name; `held` of the waiting tasks are on hold. A ceiling that is
+    unknown counts as `unknown_workers`, and is shown as unknown. Lanes are served by the best priority that waits for
+    them; no lane is planned below what runs in it.
     """
-    per_lane = _by_lane(board.waiting, routes)
-    facts = {lane.name: lane for lane in lanes}
-    waiting = sum(group.count for group in board.waiting)
     busy = sum(running.values())
-    work = Ceiling(
-        name="work",
-        workers=waiting + busy,
-        source="queue",
-        why=f"{waiting} tasks wait, {busy} are at work",
-        at=board.now,
-    )
-    ceilings = (work, *overall)
+    ceilings = (_work(board, busy, held), *overall)
     binding = smallest(ceilings, unknown_workers)
-    total = counted(binding, unknown_workers)
-    left = max(0, total - busy)
-    plans = []
-    for name, groups in sorted(per_lane.items(), key=lambda item: (min(group.priority for group in item[1]), item[0])):
-        plan = _lane_plan(
-            name, groups, facts.get(name), routes, claimable, running.get(name, 0), left, binding, board.now
-        )
-        left -= plan.workers - plan.running
+    left = max(0, counted(binding, unknown_workers) - busy)
+    facts = {lane.name: lane for lane in lanes}
+    used = _Used({}, frozenset())
+    plans: list[LanePlan] = []
+    for name, groups in _by_lane(board.waiting, routes):
+        lane = _Lane(name, running.get(name, 0), groups, _usable(groups, routes, troubles or {}))
+        own = [*_lane_ceilings(lane, routes, troubles or {}, board.now), *_own_limits(name, facts.get(name))]
+        own.append(_exclusion(lane, exclusion, used, board.now))
+        plan = _lane_plan(lane, own, routes, binding, left)
+        starts = plan.workers - plan.running
+        left -= starts
+        used = _fit(lane.usable, exclusion, used, starts)[1]
         plans.append(plan)
-    idle = [_idle_lane(name, number, binding) for name, number in running.items() if name not in per_lane and number]
-    whole = tuple(plans + idle)
-    workers = sum(lane.workers for lane in whole)
-    if workers < total and plans:
-        binding = min((lane.binding for lane in plans), key=lambda ceiling: counted(ceiling, unknown_workers))
-    return Plan(workers=workers, running=busy, binding=binding, ceilings=ceilings, lanes=whole)
+    idle = [_idle_lane(name, number, binding) for name, number in running.items() if number]
+    known = {plan.lane for plan in plans}
+    if left and plans:
+        binding = smallest((plan.binding for plan in plans), unknown_workers)
+    plans += [plan for plan in idle if plan.lane not in known]
+    workers = sum(plan.workers for plan in plans)
+    return Plan(workers=workers, running=busy, binding=binding, ceilings=ceilings, lanes=tuple(plans))
 
 
 def smallest(ceilings: Iterable[Ceiling], unknown_workers: int) -> Ceiling:
@@ -134,55 +145,66 @@ def counted(ceiling: Ceiling, unknown_workers: int) -> int:
     return unknown_workers if ceiling.workers is None else ceiling.workers
 
 
-def _by_lane(waiting: Iterable[Waiting], routes: Routes) -> dict[str, list[Waiting]]:
+# ------------------------------------------------------------------------------------------------------- one lane
+
+
+class _Lane(NamedTuple):
+    """A lane while it is planned: what waits for it, and what of that a usable provider would take."""
+
+    name: str
+    running: int
+    groups: list[Waiting]
+    usable: list[Waiting]
+
+
+def _work(board: Board, busy: int, held: int) -> Ceiling:
+    waiting = sum(group.count for group in board.waiting)
+    kept = min(held, waiting)
+    why = f"{waiting} tasks wait, {busy} are at work" + (f", {kept} of those that wait are on hold" if kept else "")
+    return Ceiling(name="work", workers=waiting - kept + busy, source="queue", why=why, at=board.now)
+
+
+def _by_lane(waiting: Iterable[Waiting], routes: Routes) -> list[tuple[str, list[Waiting]]]:
+    """What waits for each lane, best priority first; the lanes by the best priority that waits for them."""
     found: dict[str, list[Waiting]] = {}
-    for group in waiting:
+    for group in sorted(waiting, key=lambda group: (group.priority, group.need, group.gate)):
         found.setdefault(routes.lane(group.need, group.lane), []).append(group)
-    return found
+    return sorted(found.items(), key=lambda item: (item[1][0].priority, item[0]))
 
 
-def _lane_plan(
-    name: str,
-    groups: list[Waiting],
-    facts: LaneFacts | None,
-    routes: Routes,
-    claimable: Claimable,
-    running: int,
-    left: int,
-    overall: Ceiling,
-    now: float,
-) -> LanePlan:
-    waiting = sum(group.count for group in groups)
-    ceilings = [
-        Ceiling(name="work", workers=waiting + running, source="queue", why=f"{waiting} tasks wait here", at=now),
-        _exclusion(groups, claimable, running, now),
-        *_own_limits(name, facts),
-        Ceiling(name=overall.name, workers=running + left, source=overall.source, why=overall.why, at=overall.at),
-    ]
-    binding = min(ceilings, key=lambda ceiling: ceiling.workers or 0)
+def _usable(groups: Iterable[Waiting], routes: Routes, troubles: Mapping[str, str]) -> list[Waiting]:
+    return [group for group in groups if routes.provider_for(group.need, group.provider) not in troubles]
+
+
+def _lane_plan(lane: _Lane, own: list[Ceiling], routes: Routes, overall: Ceiling, left: int) -> LanePlan:
+    if overall.name != "work":
+        share = Ceiling(
+            name=overall.name, workers=lane.running + left, source=overall.source, why=overall.why, at=overall.at
+        )
+        own = [*own, share]
+    binding = min(own, key=lambda ceiling: ceiling.workers or 0)
     return LanePlan(
-        lane=name,
-        waiting=waiting,
-        running=running,
-        workers=max(running, binding.workers or 0),
+        lane=lane.name,
+        waiting=sum(group.count for group in lane.groups),
+        running=lane.running,
+        workers=max(lane.running, min(binding.workers or 0, lane.running + left)),
         binding=binding,
-        ceilings=tuple(ceilings),
-        providers=tuple(sorted({routes.provider_for(group.need, group.provider) for group in groups})),
+        ceilings=tuple(own),
+        providers=tuple(sorted({routes.provider_for(group.need, group.provider) for group in lane.groups})),
     )
 
 
-def _exclusion(groups: list[Waiting], claimable: Claimable, running: int, now: float) -> Ceiling:
-    """How many may be active together: one per host, no two on the same paths, none before what it needs."""
-    by_gate: dict[str, int] = {}
-    for group in groups:
-        by_gate[group.gate] = by_gate.get(group.gate, 0) + group.count
-    free = sum(claimable(gate, count) for gate, count in by_gate.items())
-    hosts = len({names.host_of_gate(gate) for gate in by_gate if names.host_of_gate(gate)})
-    waits = sum(count for gate, count in by_gate.items() if names.awaited(gate))
-    parts = [f"{free} could start now"]
-    parts += [f"{hosts} hosts"] if hosts else []
-    parts += [f"{waits} wait for other tasks"] if waits else []
-    return Ceiling(name="hosts and paths", workers=free + running, source="queue", why=", ".join(parts), at=now)
+def _lane_ceilings(lane: _Lane, routes: Routes, troubles: Mapping[str, str], now: float) -> list[Ceiling]:
+    waiting = sum(group.count for group in lane.groups)
+    work = Ceiling(
+        name="work", workers=waiting + lane.running, source="queue", why=f"{waiting} tasks wait here", at=now
+    )
+    if len(lane.usable) == len(lane.groups):
+        return [work]
+    wanted = {routes.provider_for(group.need, group.provider) for group in lane.groups}
+    why = "; ".join(f"{name} cannot be used: {troubles[name]}" for name in sorted(wanted & troubles.keys()))
+    number = sum(group.count for group in lane.usable) + lane.running
+    return [work, Ceiling(name="provider", workers=number, source="providers", why=why, at=now)]
 
 
 def _own_limits(name: str, facts: LaneFacts | None) -> list[Ceiling]:
@@ -199,3 +221,54 @@ def _idle_lane(name: str, number: int, binding: Ceiling) -> LanePlan:
     return LanePlan(
         lane=name, waiting=0, running=number, workers=number, binding=binding, ceilings=(binding,), providers=()
     )
+
+
+# --------------------------------------------------------------------------------------------- what excludes another
+
+
+class _Used(NamedTuple):
+    """What the workers planned so far take of the hosts and paths."""
+
+    hosts: Mapping[str, int]
+    paths: frozenset[str]
+
+
+def _exclusion(lane: _Lane, rules: Exclusion, used: _Used, now: float) -> Ceiling:
+    waiting = sum(group.count for group in lane.usable)
+    free, _ = _fit(lane.usable, rules, used, waiting)
+    gates = {group.gate for group in lane.usable}
+    hosts = len({names.host_of_gate(gate) for gate in gates} - {""})
+    waits = sum(group.count for group in lane.usable if _awaits(group.gate, rules))
+    parts = [f"{free} could start now"]
+    parts += [f"{hosts} host{'s' if hosts > 1 else ''}"] if hosts else []
+    parts += [f"{waits} wait for other tasks"] if waits else []
+    return Ceiling(name="hosts and paths", workers=free + lane.running, source="queue", why=", ".join(parts), at=now)
+
+
+def _awaits(gate: str, rules: Exclusion) -> bool:
+    needed = names.awaited(gate)
+    return bool(needed) and not rules.is_done(needed)
+
+
+def _fit(groups: Iterable[Waiting], rules: Exclusion, used: _Used, most: int) -> tuple[int, _Used]:
+    """How many of these tasks could start besides what is active and `used`, at most `most`, and what is used then."""
+    hosts, paths, free = dict(used.hosts), set(used.paths), 0
+    for group in groups:
+        if _awaits(group.gate, rules):
+            continue
+        host, digest = names.host_of_gate(group.gate), names.touches_of_gate(group.gate)
+        allowed = min(group.count, most - free)
+        if host:
+            allowed = min(allowed, rules.hosts_max(host) - rules.busy.get(host, 0) - hosts.get(host, 0))
+        if digest:
+            allowed = min(allowed, 0 if _is_taken(digest, rules.taken | paths, rules.everything) else 1)
+        if allowed > 0:
+            free += allowed
+            hosts[host] = hosts.get(host, 0) + allowed
+            paths |= {digest} - {""}
+    return free, _Used(hosts, frozenset(paths))
+
+
+def _is_taken(digest: str, taken: frozenset[str], everything: str) -> bool:
+    """Whether a task on these paths must wait, as far as digests tell: different ones may overlap all the same."""
+    return digest in taken or everything in taken or (digest == everything and bool(taken))

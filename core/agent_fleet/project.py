@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 
+from agent_fleet import paths
 from agent_fleet.queue.files import BadFileError, read_bytes, write_whole
 from agent_fleet.queue.store import DIRS, Queue
 
@@ -61,7 +62,7 @@ def _add_lines(exclude: str, lines: list[str]) -> list[str]:
 def _in_git(root: str) -> bool:
     """Whether some directory from `root` upwards looks like a work tree."""
     directory = os.path.abspath(root)
-    while not os.path.exists(os.path.join(directory, ".git")):
+    while not paths.is_work_tree(directory):
         above = os.path.dirname(directory)
         if above == directory:
             return False

@@ -12,7 +12,7 @@ from support.project import Project, new_queue
 def project(tmp_path: Path) -> Project:
     """A project with an empty queue."""
     made = Project(tmp_path / "project", home=tmp_path / "home")
-    made.json("init")
+    made.json("init", ".")
     return made
 
 

@@ -60,35 +60,62 @@ def test_two_hosts_never_share_a_gate(first: str, second: str) -> None:
 
 @pytest.mark.parametrize(
     "stranger",
-    ["", "t1.json", "t1.g.json", "t0.g1.json", "t01.g1.json", "t1.g01.json", "t1.g-1.json", "t1.g1.json.tmp", "t1.g1"]
-    + ["x1.g1.json", "t١.g1.json", "t1.g1.late.json", ".t1.g1.json", "T1.g1.json", "t1.g1 .json", "t" + "9" * 16 + ".g1.json"],
+    [
+        "",
+        "t1.json",
+        "t1.g.json",
+        "t0.g1.json",
+        "t01.g1.json",
+        "t1.g01.json",
+        "t1.g-1.json",
+        "t1.g1.json.tmp",
+        "t1.g1",
+        "x1.g1.json",
+        "t١.g1.json",
+        "t1.g1.late.json",
+        ".t1.g1.json",
+        "T1.g1.json",
+        "t1.g1 .json",
+        "t" + "9" * 16 + ".g1.json",
+    ],
 )
 def test_a_stranger_is_no_entry(stranger: str) -> None:
     assert names.parse_entry(stranger) is None
 
 
 @pytest.mark.parametrize(
-    "stranger", ["t1.g1.json", "t1.g1+a.json", "t1.g1++_.json", "t1.g1+a+.json", "t1.g1+a+b+c.json", "t1.g1+a+_", "x+a+_.json"]
+    "stranger",
+    ["t1.g1.json", "t1.g1+a.json", "t1.g1++_.json", "t1.g1+a+.json", "t1.g1+a+b+c.json", "t1.g1+a+_", "x+a+_.json"],
 )
 def test_a_stranger_is_no_active_name(stranger: str) -> None:
     assert names.parse_active(stranger) is None
 
 
 @pytest.mark.parametrize(
-    "stranger", ["", "5", "5.", "0.agent", "10.agent", "5.other", "5.agent@", "5.agent%", "5.agent@A", "5.agent@a b", "x.agent"]
+    "stranger",
+    ["", "5", "5.", "0.agent", "10.agent", "5.other", "5.agent@", "5.agent%", "5.agent@A", "5.agent@a b", "x.agent"],
 )
 def test_a_stranger_is_no_track(stranger: str) -> None:
     assert names.parse_track(stranger) is None
 
 
-@pytest.mark.parametrize("stranger", ["", "~", ".", "..", "a/b", "a~zz", "~" + "g" * 12, "a+b", "é", "x" * 121, "need=t1", None, 3])
+@pytest.mark.parametrize(
+    "stranger", ["", "~", ".", "..", "a/b", "a~zz", "~" + "g" * 12, "a+b", "é", "x" * 121, "need=t1", None, 3]
+)
 def test_a_stranger_is_no_gate(stranger: object) -> None:
     assert not names.is_gate(stranger)
 
 
 @given(st.text(max_size=20))
 def test_no_text_makes_the_grammar_fail(text: str) -> None:
-    for parse in (names.parse_entry, names.parse_active, names.parse_track, names.is_gate, names.awaited, names.is_bucket):
+    for parse in (
+        names.parse_entry,
+        names.parse_active,
+        names.parse_track,
+        names.is_gate,
+        names.awaited,
+        names.is_bucket,
+    ):
         parse(text)
     names.parse_entry(f"t1.g{text}.json")
     names.parse_active(f"t1.g1+{text}+{text}.json")

@@ -13,7 +13,7 @@ from agent_fleet.queue.finish import Proof
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.task import Habits, task_body
 from agent_fleet.queue.verify import verify
-from support.project import Project, enlist, fill, new_queue, take
+from support.project import Project, enlist, fill, take
 from support.racers import racers
 
 RACERS, TASKS, ROUNDS = 8, 4, 200
@@ -46,7 +46,7 @@ def test_a_task_has_one_winner_however_many_race_for_it(queue: Queue) -> None:
 
 def test_thirty_adders_of_a_missing_queue_get_thirty_ids(tmp_path: Path) -> None:
     project = Project(tmp_path / "project", home=tmp_path / "home")
-    children = [project.start("add", f"task {number}", "--json") for number in range(30)]
+    children = [project.start("add", f"task {number}", "--json", "--project", ".") for number in range(30)]
     ids = []
     for child in children:
         out, err = child.communicate(timeout=120)
@@ -65,7 +65,9 @@ def test_batches_that_are_added_at_once_stay_whole(tmp_path: Path) -> None:
     def add_batch(index: int, count: int) -> list[str]:
         mine = Queue(directory)
         mine.create()
-        bodies = [task_body({"target": f"{index}/{number}", "priority": 1 + number % 3}, Habits()) for number in range(count)]
+        bodies = [
+            task_body({"target": f"{index}/{number}", "priority": 1 + number % 3}, Habits()) for number in range(count)
+        ]
         ids = intake.add(mine, bodies)
         mine.journal.close()
         return ids

@@ -50,7 +50,9 @@ def test_everything_overlaps_with_everything(pattern: str) -> None:
     assert touches.overlap([pattern], [pattern])
 
 
-@given(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3), st.lists(st.sampled_from(NAMES), min_size=1, max_size=3))
+@given(
+    st.lists(st.sampled_from(NAMES), min_size=1, max_size=3), st.lists(st.sampled_from(NAMES), min_size=1, max_size=3)
+)
 def test_plain_paths_overlap_exactly_where_one_holds_the_other(first: list[str], second: list[str]) -> None:
     shorter = min(len(first), len(second))
     assert touches.overlap(["/".join(first)], ["/".join(second)]) == (first[:shorter] == second[:shorter])
@@ -82,7 +84,8 @@ def test_spellings_of_one_path_overlap(first: str, second: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [("src", "srcs"), ("a/*.py", "a/x.txt"), ("a/*", "b/*"), ("a/**/c", "b/c"), ("/etc", "/usr"), ("a[0-9]", "b1")]
+    ("first", "second"),
+    [("src", "srcs"), ("a/*.py", "a/x.txt"), ("a/*", "b/*"), ("a/**/c", "b/c"), ("/etc", "/usr"), ("a[0-9]", "b1")],
 )
 def test_paths_that_cannot_meet_do_not_overlap(first: str, second: str) -> None:
     assert not touches.overlap([touches.normal(first)], [touches.normal(second)])

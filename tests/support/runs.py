@@ -46,6 +46,11 @@ class Site(Project):
         assert answer.status == status, answer
         return answer
 
+    def reached(self, task: str, state: str) -> bool:
+        """Whether a task is in this state now; it may be moving while it is looked for."""
+        place = self.queue().find(task)
+        return place is not None and place.state == state
+
     def record(self, task: str) -> dict[str, Any]:
         """The last outcome of a task."""
         return records.outcomes(self.queue(), task)[-1]

@@ -64,7 +64,7 @@ def _active(queue: Queue) -> tuple[Active, ...]:
             owners[key] = holder, lease.judge(queue, holder)
         holder, verdict = owners[key]
         try:
-            beat = os.stat(queue.path("active", name)).st_mtime
+            beat = os.lstat(queue.path("active", name)).st_mtime
         except FileNotFoundError:
             continue
         found.append(

@@ -114,11 +114,24 @@ def move(source: str, target: str) -> bool:
             if not os.path.lexists(source):
                 return False
         # the directory may be removed by a claimer that saw it empty between these two calls, so this is a loop
+        make_directory(os.path.dirname(target))
+    raise FleetError("busy", f"cannot keep the directory of {target} in place", hint="run the same command again")
+
+
+def make_directory(path: str) -> None:
+    """Make a directory and those above it. Others may remove an empty one at any moment, even while it is made.
+
+    Raises FileExistsError or NotADirectoryError if something else stands in the way.
+    """
+    for _ in range(100):
         try:
-            os.makedirs(os.path.dirname(target), exist_ok=True)
+            os.makedirs(path, exist_ok=True)
+            return
+        except FileExistsError:
+            if os.path.lexists(path) and not os.path.isdir(path):
+                raise
         except FileNotFoundError:
             continue
-    raise FleetError("busy", f"cannot keep the directory of {target} in place", hint="run the same command again")
 
 
 def remove_if_empty(directory: str) -> None:

@@ -136,7 +136,10 @@ def _gate(body: dict[str, Any]) -> str:
 
 
 def _stage(stage: str, bodies: Sequence[dict[str, Any]], now: float) -> list[str]:
-    """Write the batch as a tree of tracks, buckets and gates, and make it durable. Returns the buckets and tracks."""
+    """Write the batch as a tree of tracks, buckets and gates, and make it durable.
+
+    Returns the tracks, and of a small batch the buckets, that it needs in the inbox.
+    """
     made: set[str] = set()
     encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
     each = len(bodies) <= _SYNC_EACH_UP_TO
@@ -163,7 +166,8 @@ def _stage(stage: str, bodies: Sequence[dict[str, Any]], now: float) -> list[str
             sync_directory(directory)
     else:
         sync_file_system(stage)
-    return sorted({os.path.relpath(os.path.dirname(os.path.dirname(directory)), stage) for directory in made})
+    buckets = {os.path.relpath(os.path.dirname(directory), stage) for directory in made}
+    return sorted(buckets if each else {os.path.dirname(bucket) for bucket in buckets})
 
 
 def _upwards(directories: Iterable[str], top: str) -> list[str]:

@@ -92,7 +92,8 @@ def judge(queue: Queue, holder: Owner | None) -> Verdict:
         return Verdict(False, ended=holder.worker_dir, why="its attempt has ended and waits to be settled")
     alive = identity.is_alive(holder.identity)
     if alive is False and holder.mark and _tree_lives(holder.mark):
-        return Verdict(None, why="its keeper is gone, but processes of its worker are still alive")
+        # not "unknown": silence must never give out a task that somebody demonstrably still works on
+        return Verdict(True, why="its keeper is gone, but processes of its worker are still alive")
     return Verdict(alive, why="" if alive else "its owner is gone" if alive is False else "its owner cannot be judged")
 
 
@@ -109,7 +110,7 @@ def has_lapsed(queue: Queue, task: str, generation: int, path: str, lapse: float
     unchanged, by a clock that stands still while the machine sleeps. Neither a clock step nor another machine's clock counts.
     """
     try:
-        beat = os.stat(path).st_mtime_ns
+        beat = os.lstat(path).st_mtime_ns
     except FileNotFoundError:
         return False
     now = time.monotonic()

@@ -18,6 +18,7 @@ from agent_fleet.queue import body as bodies
 from agent_fleet.queue import names
 from agent_fleet.queue.files import (
     BadFileError,
+    make_directory,
     move,
     read_bytes,
     read_json,
@@ -94,7 +95,7 @@ class Queue:
     def _make(self, path: str) -> None:
         if os.path.lexists(path) and not os.path.isdir(path):
             self.quarantine(path, "a directory belongs in its place")
-        os.makedirs(path, exist_ok=True)
+        make_directory(path)
 
     def clear_way(self, directory: str) -> None:
         """Make a directory below the queue, durably, setting aside whatever stands where it or one above it belongs."""
@@ -105,7 +106,10 @@ class Queue:
             above, path = path, os.path.join(path, part)
             if not os.path.isdir(path):
                 self._make(path)
-                sync_directory(above)
+                try:
+                    sync_directory(above)
+                except FileNotFoundError:
+                    continue  # removed again, as empty: whoever needs it makes it once more
 
     def move(self, source: str, target: str) -> bool:
         """Rename to a place below the queue, whatever stands in the way. False if `source` is not there any more."""

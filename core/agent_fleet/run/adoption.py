@@ -1,57 +1,77 @@
-"""Workers of runs whose driver is gone: taken over if their keeper lives, ended and handed back if it does not."""
+"""Workers of runs whose driver is gone: taken over if their keeper lives, settled if it does not."""
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
 
-from agent_fleet import identity, process, tree
+from agent_fleet.queue import lease
+from agent_fleet.queue.lock import lock
 from agent_fleet.queue.store import Queue
 from agent_fleet.run import roster
 from agent_fleet.run.roster import Attempt, Run
 
 
-def adopt(queue: Queue, ours: Run, grace: float, say: Callable[[str], None]) -> list[Attempt]:
-    """Every unsettled attempt of a dead driver, ready to be followed; what such a driver left half started is ended."""
-    found = []
-    for run, alive in roster.runs(queue):
-        if run.id == ours.id or alive is not False:
-            continue
-        attempts = list(roster.attempts(queue, run))
-        known = {attempt.mark for attempt in attempts}
-        for mark in _unknown_marks(run, known):
-            process.stop_tree("", mark, grace)
-        if attempts:
-            say(f"taking over {len(attempts)} workers of {run.id}, whose driver is gone")
-        found += attempts
-        roster.end_run(run, {"adopted_by": ours.id})
-    return found
+class Adoption:
+    """The runs of dead drivers that this process looks after, each held by a lock on its directory until `close`."""
+
+    def __init__(self) -> None:
+        self._held: list[tuple[Run, int]] = []
+
+    def take(self, queue: Queue, *, lapse: float) -> Iterator[tuple[Run, list[Attempt]]]:
+        """Every run of a dead driver that nobody else looks after, with its attempts that are not settled.
+
+        Leases that such a driver had not handed to a keeper yet go back to the inbox first: a keeper that comes too late
+        then finds none, and starts nothing.
+        """
+        for run, alive in roster.runs(queue):
+            if alive is False and self._hold(run):
+                lease.reclaim(queue, lapse=lapse)
+                yield run, [found for each in roster.attempts(queue, run) if (found := identified(queue, each))]
+
+    def close(self, queue: Queue, ended_by: str) -> None:
+        """Let go of these runs; those of which nothing is left are over."""
+        for run, descriptor in self._held:
+            try:
+                if not any(True for _ in roster.attempts(queue, run)):
+                    roster.end_run(run, {"ended_by": ended_by})
+            finally:
+                os.close(descriptor)
+        self._held.clear()
+
+    def _hold(self, run: Run) -> bool:
+        try:
+            descriptor = os.open(run.dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            lock(descriptor)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        except OSError as error:
+            # without a lock two drivers may settle one attempt; its lease lets only one of them do it
+            if error.errno not in (errno.ENOTSUP, errno.ENOLCK, errno.ENOSYS, errno.EINVAL, errno.EBADF):
+                os.close(descriptor)
+                raise
+        self._held.append((run, descriptor))
+        return True
 
 
-def is_over(attempt: Attempt, grace: float) -> bool:
-    """Whether an attempt without an exit record has ended all the same: its keeper is gone. What it left is ended first."""
-    if identity.is_alive(attempt.worker.identity) is not False:
-        return False
-    if tree.marked(attempt.mark):
-        return process.stop_tree(attempt.worker.identity, attempt.mark, grace)
-    return True
+def identified(queue: Queue, attempt: Attempt) -> Attempt | None:
+    """The attempt with its keeper's identity; None if there is nothing to look after, which is then on record.
 
-
-def ask_to_stop(attempt: Attempt, reason: str) -> None:
-    """Ask the keeper to end its worker; the reason is for its exit record. Asking twice does no harm."""
-    path = os.path.join(attempt.dir, "stop")
-    if not os.path.exists(path):
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(reason + "\n")
-        process.ask_to_end(attempt.worker.identity)
-
-
-def _unknown_marks(run: Run, known: set[str]) -> list[str]:
-    """Marks of workers that were started but never put on record: their driver died in between."""
-    found = []
-    for name in os.listdir(os.path.join(run.dir, "workers")):
-        mark = f"{run.mark}-{name}"
-        settled = os.path.exists(os.path.join(run.dir, "workers", name, "settled"))
-        if mark not in known and not settled and tree.marked(mark):
-            found.append(mark)
-    return found
+    A driver that died between starting a keeper and writing down who it is left none; the lease says who it is.
+    """
+    if attempt.worker.identity or roster.read_exit(attempt) is not None:
+        return attempt
+    place = queue.find_active(attempt.task)
+    holder = lease.owner(queue, place.owner) if place and place.generation == attempt.generation else None
+    if holder is None or holder.worker_dir != os.path.relpath(attempt.dir, queue.dir):
+        roster.mark_settled(attempt)
+        return None
+    worker = attempt.worker
+    pid = int(holder.identity.partition(":")[0] or 0)
+    found = type(worker)(id=worker.id, lane=worker.lane, pid=pid, identity=holder.identity, handle=worker.handle)
+    return attempt._replace(worker=found)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Protocol
 
+from agent_fleet.text import printable
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -27,7 +29,7 @@ class Lines:
     """Plain lines, for pipes and logs."""
 
     def say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)  # noqa: T201 -- this is the place that prints
+        print(printable(text), file=sys.stderr, flush=True)  # noqa: T201 -- this is the place that prints
 
     def progress(self, settled: int, total: int, running: int) -> None:
         """Nothing: every line already says what happened."""
@@ -50,12 +52,13 @@ class Bar:
             TimeElapsedColumn(),
             console=RichConsole(stderr=True),
             transient=True,
+            refresh_per_second=4,
         )
         self._bar: TaskID = self._progress.add_task("tasks", total=None)
         self._progress.start()
 
     def say(self, text: str) -> None:
-        self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._progress.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
     def progress(self, settled: int, total: int, running: int) -> None:
         self._progress.update(self._bar, completed=settled, total=total, description=f"{running} at work")

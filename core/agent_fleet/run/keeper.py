@@ -190,6 +190,7 @@ def _attempt(order: Order, lease: Lease, log: int, worker_dir: str, wakeup: int)
     start = time.monotonic()
     box = Confinement(f"agent-fleet-{order.mark}", Ceilings(order.max_memory, order.max_processes))
     program = Program(order.argv, order.cwd, order.env, box.doors)
+    printed = os.fstat(log).st_size  # before the agent runs, or its first words would not count
     agent, trouble = start_child(program, stdin=order.stdin, output=log)
     if trouble:
         box.close()
@@ -197,7 +198,7 @@ def _attempt(order: Order, lease: Lease, log: int, worker_dir: str, wakeup: int)
     worker = Tree(identity_of(), order.mark)
     statuses: dict[int, int] = {}
     reap = _reaper(agent, statuses)
-    cause, note = _watch(order, lease, log, wakeup, lambda: reap() or agent in statuses, lambda: _breach(box, worker))
+    cause, note = _watch(order, lease, log, printed, wakeup, lambda: reap() or agent in statuses, lambda: _breach(box, worker))
     if cause in ("exited", "stopped"):
         # Whoever stops a whole service asks the agent and us at once; an agent that ended well did so by itself.
         stopped = (cause == "stopped" or _asked_to_stop(wakeup)) and statuses.get(agent) != 0
@@ -245,6 +246,7 @@ def _watch(
     order: Order,
     lease: Lease,
     log: int,
+    first: int,
     wakeup: int,
     ended: Callable[[], bool],
     breach: Callable[[], tuple[str, str] | None],
@@ -253,7 +255,7 @@ def _watch(
     start = quiet_since = time.monotonic()
     beat_at = start + order.beat
     look_at = start
-    first = size = os.fstat(log).st_size
+    size = first
     poll = select.poll()
     poll.register(wakeup, select.POLLIN)
     while not ended():
@@ -362,6 +364,8 @@ def _report(worker_dir: str, end: End) -> None:
     while True:
         try:
             return write_whole(os.path.join(worker_dir, "exit.json"), data, durable=True)
+        except FileNotFoundError:
+            return None  # the worker's directory was removed, and with it whoever would have asked
         except OSError:
             if time.monotonic() >= give_up:
                 raise

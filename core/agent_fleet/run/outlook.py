@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from agent_fleet.config import Config
 from agent_fleet.cost import CostBook
 from agent_fleet.errors import FleetError
 from agent_fleet.machine import Machine, measure
-from agent_fleet.model import Board, Ceiling, Hold, Policy, Task
-from agent_fleet.plan import Claimable, LaneFacts, Plan, Routes, make
+from agent_fleet.model import Board, Ceiling
+from agent_fleet.plan import Exclusion, LaneFacts, Plan, Routes, make
 from agent_fleet.plugins import LANES, POLICIES, PROVIDERS, Plugins
 from agent_fleet.queue import board as boards
-from agent_fleet.queue import holds, names
+from agent_fleet.queue import holds, names, touches
 from agent_fleet.queue.claim import Rules
 from agent_fleet.queue.store import Queue
-from agent_fleet.queue.view import task_from
-
-_VETTED = 200
+from agent_fleet.queue.task import gate_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +38,15 @@ class Outlook:
     machine: Machine
     plan: Plan
     routes: Routes
+    troubles: Mapping[str, str]
     warnings: tuple[str, ...]
+
+
+class Known(NamedTuple):
+    """Why providers and lanes cannot be used, as far as a run has found out; an empty text means that one can."""
+
+    providers: Mapping[str, str]
+    lanes: Mapping[str, str]
 
 
 def routes_of(config: Config, wishes: Wishes) -> Routes:
@@ -66,11 +71,14 @@ def look(
     running: Mapping[str, int],
     owed_memory: float = 0.0,
     book: CostBook | None = None,
+    known: Known | None = None,
 ) -> Outlook:
     """Read everything once and make the plan.
 
-    `running` are this project's dispatched workers by lane; `owed_memory` is what they were let in for and have not taken yet.
+    `running` are this project's dispatched workers by lane; `owed_memory` is what they were let in for and have not taken
+    yet; `known` is what needs not be found out again.
     """
+    known = known or Known({}, {})
     routes = routes_of(config, wishes)
     board = boards.read(queue)
     lane, provider = _next(board, routes)
@@ -79,16 +87,25 @@ def look(
     )
     warnings = list(machine.warnings)
     overall = [*_cap(config, wishes), _machine_ceiling(machine, wishes), *_policies(plugins, board, warnings)]
+    troubles = _troubles(plugins, board, routes, known.providers)
     plan = make(
         board,
         routes,
-        [lane_facts(plugins, name) for name in sorted(_lanes(board, routes))],
+        [_facts(plugins, name, known.lanes) for name in sorted(_lanes(board, routes))],
         overall,
-        claimable=_claimable(queue, config, board),
+        exclusion=_exclusion(queue, config, board),
         running=running,
         unknown_workers=config.get("capacity.unknown_workers"),
+        troubles=troubles,
+        held=_held(queue, holds.read(queue)),
     )
-    return Outlook(board=board, machine=machine, plan=plan, routes=routes, warnings=tuple(warnings))
+    return Outlook(board=board, machine=machine, plan=plan, routes=routes, troubles=troubles, warnings=tuple(warnings))
+
+
+def _facts(plugins: Plugins, name: str, known: Mapping[str, str]) -> LaneFacts:
+    if known.get(name):
+        return LaneFacts(name=name, limit=None, unusable=known[name])
+    return lane_facts(plugins, name)
 
 
 def lane_facts(plugins: Plugins, name: str) -> LaneFacts:
@@ -108,41 +125,6 @@ def provider_trouble(plugins: Plugins, name: str) -> str:
         return plugins.ask(offer, lambda provider: provider.usable()) or ""
     except FleetError as error:
         return error.message
-
-
-def vet(queue: Queue, plugins: Plugins, board: Board, warnings: list[str]) -> None:
-    """Ask the policies about the tasks that would be claimed next, and leave their holds where every claim reads them."""
-    changes: dict[str, dict[str, object] | None] = {}
-    tasks = list(itertools.islice(_first_tasks(queue), _VETTED))
-    for offer in plugins.all(POLICIES):
-        try:
-            found = plugins.ask(offer, lambda policy: _holds_of(policy, tasks, board))
-        except FleetError as error:
-            warnings.append(f"the policy {offer.name} could not be asked: {error.message}")
-            continue
-        for task, hold in found:
-            until = hold.until if hold.until is not None else time.time() + 60
-            changes[task] = {"why": hold.why, "until": until, "source": hold.source}
-    holds.put(queue, changes)
-
-
-def _holds_of(policy: Policy, tasks: list[Task], board: Board) -> list[tuple[str, Hold]]:
-    found = []
-    for task in tasks:
-        hold = policy.hold(task, board)
-        if hold is not None:
-            found.append((task.id, hold))
-    return found
-
-
-def _first_tasks(queue: Queue) -> Iterator[Task]:
-    for _, track in queue.tracks():
-        for bucket in queue.buckets("inbox", track):
-            for gate in queue.listing("inbox", track, bucket):
-                for _, task, _, name in queue.entries("inbox", track, bucket, gate):
-                    body = queue.body(queue.path("inbox", track, bucket, gate, name), task)
-                    if body is not None:
-                        yield task_from(body)
 
 
 def _next(board: Board, routes: Routes) -> tuple[str, str]:
@@ -193,28 +175,35 @@ def _policies(plugins: Plugins, board: Board, warnings: list[str]) -> list[Ceili
     return found
 
 
-def _claimable(queue: Queue, config: Config, board: Board) -> Claimable:
-    """How many tasks behind a gate could be active besides those that are."""
+def _exclusion(queue: Queue, config: Config, board: Board) -> Exclusion:
+    """What the active tasks shut out, as far as their names tell."""
     busy: dict[str, int] = {}
-    taken = set()
     for held in board.active:
         host = names.host_of_gate(held.gate)
         busy[host] = busy.get(host, 0) + 1
-        taken.add(names.touches_of_gate(held.gate))
     done: dict[str, bool] = {}
 
-    def claimable(gate: str, count: int) -> int:
-        needed = names.awaited(gate)
-        if needed:
-            if needed not in done:
-                done[needed] = queue.is_done(needed)
-            return count if done[needed] else 0
-        host, touches = names.host_of_gate(gate), names.touches_of_gate(gate)
-        allowed = count
-        if host:
-            allowed = min(allowed, max(0, config.hosts_max(host) - busy.get(host, 0)))
-        if touches:
-            allowed = min(allowed, 0 if touches in taken else 1)
-        return allowed
+    def is_done(task: str) -> bool:
+        if task not in done:
+            done[task] = queue.is_done(task)
+        return done[task]
 
-    return claimable
+    return Exclusion(
+        hosts_max=config.hosts_max,
+        is_done=is_done,
+        busy=busy,
+        taken=frozenset(names.touches_of_gate(held.gate) for held in board.active) - {""},
+        everything=names.touches_of_gate(gate_of("", [touches.EVERYTHING])),
+    )
+
+
+def _held(queue: Queue, holds_in_force: Iterable[str]) -> int:
+    """How many of the held tasks wait: a hold may outlive the wait of its task."""
+    return sum(1 for task in holds_in_force if (place := queue.find(task)) is not None and place.state == "inbox")
+
+
+def _troubles(plugins: Plugins, board: Board, routes: Routes, known: Mapping[str, str]) -> dict[str, str]:
+    """Why the providers of what waits cannot be used; those in `known` are not asked again."""
+    wanted = {routes.provider_for(group.need, group.provider) for group in board.waiting}
+    found = {name: known[name] if name in known else provider_trouble(plugins, name) for name in wanted}
+    return {name: trouble for name, trouble in found.items() if trouble}

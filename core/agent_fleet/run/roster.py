@@ -1,7 +1,8 @@
 """The workers of this project on disk: what was started, what has ended, what waits to be settled.
 
 `runs/<run>/workers/<worker>/` holds `worker.json` (what was started), `keeper.json` and `stdin` (the keeper's order),
-`exit.json` (how it ended, written by the keeper) and `settled` (an empty file: nothing is left to do).
+`exit.json` (how it ended, written by the keeper) and `settled` (an empty file: nothing is left to do). `worker.json` is there
+before the process is, without its identity, so that no process is ever without a record.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any, NamedTuple, cast
 
-from agent_fleet import identity
+from agent_fleet import identity, process
 from agent_fleet.model import Exit, Worker
 from agent_fleet.queue.store import BadFileError, Queue, read_json, write_whole
 
@@ -42,6 +43,16 @@ class Attempt(NamedTuple):
     started: float
     worker: Worker
 
+    @property
+    def run(self) -> str:
+        """The id of the run that started it."""
+        return os.path.basename(os.path.dirname(os.path.dirname(self.dir)))
+
+    @property
+    def run_mark(self) -> str:
+        """The mark of that run."""
+        return self.mark.rpartition("-w")[0]
+
 
 def new_run(queue: Queue, options: dict[str, Any]) -> Run:
     """Begin a run: its directory is made by one mkdir, so that two drivers never share a number."""
@@ -65,7 +76,11 @@ def new_run(queue: Queue, options: dict[str, Any]) -> Run:
 def end_run(run: Run, summary: dict[str, Any]) -> None:
     """Note that a run has ended, and with what."""
     path = os.path.join(run.dir, "driver.json")
-    record = read_json(path) | {"ended": time.time(), "summary": summary}
+    try:
+        record = read_json(path)
+    except (BadFileError, FileNotFoundError):
+        record = {"identity": run.identity, "mark": run.mark}
+    record |= {"ended": time.time(), "summary": summary}
     write_whole(path, json.dumps(record).encode() + b"\n")
 
 
@@ -92,6 +107,21 @@ def write_attempt(attempt: Attempt) -> None:
         }
     }
     write_whole(os.path.join(attempt.dir, "worker.json"), json.dumps(record).encode() + b"\n", durable=False)
+
+
+def running(queue: Queue, *, but: Container[str] = ()) -> dict[str, int]:
+    """How many workers of every run of this project are at work now, by lane; without the attempts in `but`."""
+    found: dict[str, int] = {}
+    for run, _ in runs(queue):
+        for attempt in attempts(queue, run):
+            if attempt.id not in but and not has_ended(attempt):
+                found[attempt.lane] = found.get(attempt.lane, 0) + 1
+    return found
+
+
+def has_ended(attempt: Attempt) -> bool:
+    """Whether an attempt is over: its keeper has said so, or is gone."""
+    return read_exit(attempt) is not None or identity.is_alive(attempt.worker.identity) is False
 
 
 def attempts(queue: Queue, run: Run) -> Iterator[Attempt]:
@@ -127,8 +157,25 @@ def read_exit(attempt: Attempt) -> tuple[Exit, dict[str, Any]] | None:
 
 
 def mark_settled(attempt: Attempt) -> None:
-    with open(os.path.join(attempt.dir, "settled"), "w", encoding="utf-8"):
+    """Note that nothing is left to do for an attempt. Its directory may be gone, and its mark with it."""
+    try:
+        with open(os.path.join(attempt.dir, "settled"), "w", encoding="utf-8"):
+            pass
+    except FileNotFoundError:
         pass
+
+
+def ask_to_stop(attempt: Attempt, reason: str) -> None:
+    """Ask the keeper to end its worker; the reason is for its exit record. Asking twice does no harm."""
+    path = os.path.join(attempt.dir, "stop")
+    if os.path.exists(path):
+        return
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(reason + "\n")
+    except OSError:
+        pass  # a full disk, or a directory that is gone, takes the reason, not the request
+    process.ask_to_end(attempt.worker.identity)
 
 
 def give_order(run: Run, order: str) -> None:

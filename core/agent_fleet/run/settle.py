@@ -7,24 +7,25 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
+from agent_fleet import process
 from agent_fleet.config import Config
 from agent_fleet.errors import FleetError
 from agent_fleet.model import Exit, Outcome, Provider, Reader, Task
 from agent_fleet.plugins import PROVIDERS, Plugins
-from agent_fleet.queue import finish, holds, records
+from agent_fleet.queue import finish, holds, lease, records
 from agent_fleet.queue.finish import Proof
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
 from agent_fleet.run import check, roster
 from agent_fleet.run.roster import Attempt
 from agent_fleet.run.start import job_of
-from agent_fleet.run.verdict import decide
+from agent_fleet.run.verdict import Verdict, decide
 
-_LINE = 1 << 20
+_LINE = 1 << 22
 
 
 class Settled(NamedTuple):
@@ -37,38 +38,81 @@ class Settled(NamedTuple):
     seconds: float
 
 
-def settle(queue: Queue, config: Config, plugins: Plugins, attempt: Attempt, environ: Mapping[str, str]) -> Settled:
-    """Judge an ended attempt, run its check, put the outcome on record and move the task."""
-    found = roster.read_exit(attempt)
-    exit, told = found if found else (Exit(code=None, cause="lost", note="its keeper died"), {})
+class Bench(NamedTuple):
+    """What settling needs besides the attempt. `cancelled` says whether the run is being stopped: a check is then given up."""
+
+    queue: Queue
+    config: Config
+    plugins: Plugins
+    environ: Mapping[str, str]
+    cancelled: Callable[[], bool] = lambda: False
+
+
+def settle(bench: Bench, attempt: Attempt) -> Settled:
+    """Judge an ended attempt, run its check, put the outcome on record and move the task.
+
+    What a dead keeper left behind is ended first. Raises FleetError (`still_alive`) if that cannot be proved; then, and
+    after an OSError, the attempt stays unsettled for the next run.
+    """
+    queue = bench.queue
+    exit, told = _ending(bench, attempt)
     place = queue.find_active(attempt.task)
     if place is None or place.generation != attempt.generation:
         return _reported_by_itself(queue, attempt, exit)
+    if records.outcome(queue, attempt.task, attempt.generation) is not None:
+        # whoever wrote it died before the task moved
+        lease.give_back(
+            queue,
+            attempt.task,
+            attempt.generation,
+            place.gate,
+            place.path,
+            event="returned",
+            why="its outcome was on record",
+            owner=place.owner,
+        )
+        return _reported_by_itself(queue, attempt, exit)
     body = queue.body(place.path, attempt.task)
     if body is None:
-        roster.mark_settled(attempt)
-        return Settled(
-            attempt, "quarantine", Outcome(kind="unknown", reason="its file is unreadable"), False, exit.seconds
-        )
+        return _reported_by_itself(queue, attempt, exit)
     task = task_from(body)
-    outcome = judge(queue, plugins, attempt, task, exit)
+    outcome = judge(queue, bench.plugins, attempt, task, exit)
     proof: dict[str, Any] = {}
     if outcome.kind == "done" and task.check:
-        outcome, proof = _checked(queue, attempt, task, outcome, environ)
+        outcome, exit, proof = _checked(bench, attempt, task, outcome, exit)
     verdict = decide(
         outcome,
         exit,
         charged_before=records.charged(queue, attempt.task),
-        max_attempts=config.get("queue.max_attempts"),
+        max_attempts=bench.config.get("queue.max_attempts"),
         now=time.time(),
     )
-    record = {
+    record = _record(attempt, outcome, verdict, told, os.path.relpath(attempt.log, queue.dir)) | proof
+    return _conclude(queue, attempt, outcome, verdict, exit, record)
+
+
+def _ending(bench: Bench, attempt: Attempt) -> tuple[Exit, dict[str, Any]]:
+    """How the attempt ended, and its whole exit record."""
+    found = roster.read_exit(attempt)
+    if found is None:
+        if not process.stop_tree(attempt.worker.identity, attempt.mark, bench.config.get("run.grace")):
+            raise FleetError(
+                "still_alive",
+                f"what {attempt.id} left behind could not be ended",
+                hint="look at its processes, then run `fleet stop`",
+            )
+        found = roster.read_exit(attempt)  # the keeper may have written it as the last thing that it did
+    return found or (Exit(code=None, cause="lost", note="its keeper died"), {})
+
+
+def _record(attempt: Attempt, outcome: Outcome, verdict: Verdict, told: dict[str, Any], log: str) -> dict[str, Any]:
+    return {
         "outcome": outcome.kind,
         "reason": outcome.reason,
         "result": outcome.result,
         "charged": verdict.charged,
         "by": "fleet",
-        "run": os.path.basename(os.path.dirname(os.path.dirname(attempt.dir))),
+        "run": attempt.run,
         "worker": attempt.id,
         "lane": attempt.lane,
         "provider": attempt.provider,
@@ -77,18 +121,26 @@ def settle(queue: Queue, config: Config, plugins: Plugins, attempt: Attempt, env
         "limit": outcome.limit,
         "resets_at": outcome.resets_at,
         "exit": told,
-        "log": os.path.relpath(attempt.log, queue.dir),
-        **proof,
+        "log": log,
     }
+
+
+def _conclude(
+    queue: Queue, attempt: Attempt, outcome: Outcome, verdict: Verdict, exit: Exit, record: dict[str, Any]
+) -> Settled:
+    """Write the record and move the task. A hold stands before the task is back in the inbox, so that nobody takes it between."""
+    held = verdict.hold_until is not None
+    if held:
+        why = f"{outcome.kind}: {outcome.reason}"
+        holds.put(queue, {attempt.task: {"why": why, "until": verdict.hold_until, "source": attempt.provider}})
     try:
         finish.finish(queue, attempt.task, Proof(generation=attempt.generation), verdict.state, record)
     except FleetError as error:
         if error.code != "lease_lost":
             raise
+        if held:
+            holds.put(queue, {attempt.task: None})
         return _reported_by_itself(queue, attempt, exit)
-    if verdict.hold_until is not None:
-        why = f"{outcome.kind}: {outcome.reason}"
-        holds.put(queue, {attempt.task: {"why": why, "until": verdict.hold_until, "source": attempt.provider}})
     roster.mark_settled(attempt)
     return Settled(attempt, verdict.state, outcome, verdict.charged, exit.seconds)
 
@@ -104,31 +156,51 @@ def judge(queue: Queue, plugins: Plugins, attempt: Attempt, task: Task, exit: Ex
 
 def _read(provider: Provider, queue: Queue, attempt: Attempt, task: Task, exit: Exit) -> Outcome:
     reader = provider.reader(job_of(queue, attempt, task))
-    feed_all(reader, attempt.log)
+    try:
+        feed_all(reader, attempt.log)
+    except OSError as error:
+        found = reader.outcome(exit)
+        if found.kind != "done":
+            return found
+        return Outcome(kind="unknown", reason=f"its output cannot be read: {error.strerror}", usage=found.usage)
     return reader.outcome(exit)
 
 
 def feed_all(reader: Reader, log: str) -> None:
-    """Give a reader the whole log, line by line; a line longer than 1 MiB comes in pieces."""
-    try:
-        file = open(log, encoding="utf-8", errors="replace", newline="\n")  # noqa: SIM115 -- closed below
-    except FileNotFoundError:
-        return
-    with file:
+    """Give a reader the whole log, line by line; a line longer than 4 Mi characters comes in pieces. Raises OSError."""
+    with open(log, encoding="utf-8", errors="replace", newline="\n", opener=_opener) as file:
         while line := file.readline(_LINE):
             for _ in reader.feed(line.rstrip("\n")):
                 pass
 
 
+def _opener(path: str, flags: int) -> int:
+    """Without following a link and without waiting for a pipe: what lies there may not be what the keeper made."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
 def _checked(
-    queue: Queue, attempt: Attempt, task: Task, outcome: Outcome, environ: Mapping[str, str]
-) -> tuple[Outcome, dict[str, Any]]:
+    bench: Bench, attempt: Attempt, task: Task, outcome: Outcome, exit: Exit
+) -> tuple[Outcome, Exit, dict[str, Any]]:
     """Run the task's check: an agent's word that it is done counts for nothing without it."""
-    result = check.run(task.check, cwd=os.path.dirname(queue.dir), environ=environ, scratch=attempt.dir)
-    if not result.passed:
-        reason = f"the check failed: {result.why}"
-        outcome = replace(outcome, kind="failed", reason=reason)
-    return outcome, {"check": result.as_record()}
+    result = check.run(
+        task.check,
+        cwd=os.path.dirname(bench.queue.dir),
+        environ=bench.environ,
+        scratch=attempt.dir,
+        marks={"FLEET_RUN": attempt.run_mark, "FLEET_WORKER": f"{attempt.mark}-check"},
+        cancelled=bench.cancelled,
+    )
+    evidence = {"check": result.as_record()}
+    if result.passed:
+        return outcome, exit, evidence
+    if result.cancelled:
+        return (
+            replace(outcome, kind="unknown", reason=f"the check: {result.why}"),
+            replace(exit, cause="stopped"),
+            evidence,
+        )
+    return replace(outcome, kind="failed", reason=f"the check failed: {result.why}"), exit, evidence
 
 
 def _reported_by_itself(queue: Queue, attempt: Attempt, exit: Exit) -> Settled:

@@ -9,11 +9,12 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from agent_fleet import process
 from agent_fleet.config import Config
 from agent_fleet.errors import FleetError
-from agent_fleet.model import Job, Lane, Launch, Provider, Task
+from agent_fleet.model import Job, Lane, Launch, Provider, Task, Worker
 from agent_fleet.plugins import Offer, Plugins
 from agent_fleet.queue import records
 from agent_fleet.queue.claim import Claimed
@@ -30,19 +31,28 @@ class Route(NamedTuple):
     provider: Offer[Provider]
 
 
+class Unstarted(NamedTuple):
+    """Why a task was not started, and what will not start the next one either: the task itself, its provider, its lane, or
+    the machine, which may have room again later.
+    """
+
+    culprit: Literal["task", "provider", "lane", "machine"]
+    error: FleetError
+
+
 def start(
     queue: Queue, config: Config, plugins: Plugins, run: Run, claimed: Claimed, route: Route, environ: Mapping[str, str]
-) -> Attempt:
-    """Start a claimed task. Raises FleetError if it cannot be started; the caller then hands the task back."""
+) -> Attempt | Unstarted:
+    """Start a claimed task. If it could not be started nothing of it runs, and the lease is still the caller's.
+
+    Raises OSError if the worker's directory cannot be written.
+    """
     task = task_from(claimed.body)
     number, directory = _new_worker_dir(run)
     worker = f"{run.id}-w{number}"
     mark = f"{run.mark}-w{number}"
     log = queue.path("logs", f"{task.id}.g{claimed.generation}.log")
     job = _job(queue, task, worker, directory, _environment(queue, run, claimed, mark, worker, environ))
-    launch = plugins.ask(route.provider, lambda provider: provider.launch(job))
-    kept = _under_keeper(queue, config, task, claimed, launch, directory, mark, log, route, run)
-    started = plugins.ask(route.lane, lambda lane: lane.start(kept))
     attempt = Attempt(
         id=worker,
         dir=directory,
@@ -54,10 +64,28 @@ def start(
         log=log,
         nonce=job.nonce,
         started=time.time(),
-        worker=started,
+        worker=Worker(id=worker, lane=route.lane.name, pid=0, identity="", handle=mark),
     )
+    try:
+        launch = plugins.ask(route.provider, lambda provider: provider.launch(job))
+    except FleetError as error:
+        roster.mark_settled(attempt)
+        return Unstarted("task" if error.code in ("refused", "bad_input") else "provider", error)
+    kept = _under_keeper(queue, config, task, claimed, launch, directory, mark, log, route, run)
     roster.write_attempt(attempt)
-    queue.journal.append(
+    try:
+        attempt = attempt._replace(worker=plugins.ask(route.lane, lambda lane: lane.start(kept)))
+    except FleetError as error:
+        process.stop_tree("", mark, config.get("run.grace"))
+        roster.mark_settled(attempt)
+        return Unstarted("machine" if error.code == "unavailable" else "lane", error)
+    try:
+        roster.write_attempt(attempt)
+    except OSError as error:
+        queue.notices.append(
+            f"the worker {worker} could not be put on record: {error.strerror}"
+        )  # its lease tells who it is
+    queue.tell(
         "started",
         task=task.id,
         gen=claimed.generation,
@@ -65,7 +93,7 @@ def start(
         worker=worker,
         lane=attempt.lane,
         provider=attempt.provider,
-        pid=started.pid,
+        pid=attempt.worker.pid,
     )
     return attempt
 
@@ -85,6 +113,7 @@ def job_of(queue: Queue, attempt: Attempt, task: Task) -> Job:
 
 def _new_worker_dir(run: Run) -> tuple[int, str]:
     base = os.path.join(run.dir, "workers")
+    os.makedirs(base, exist_ok=True)
     number = len(os.listdir(base)) + 1
     while True:
         directory = os.path.join(base, f"w{number}")
@@ -177,6 +206,7 @@ def _under_keeper(
         "idle": config.get("run.idle") if launch.speaks else 0,
         "grace": config.get("run.grace"),
         "max_log": 0,
+        "max_memory": config.get("capacity.max_mem_per_worker"),
     }
     write_whole(os.path.join(directory, "keeper.json"), json.dumps(order).encode(), durable=False)
     if not keeper.__file__:

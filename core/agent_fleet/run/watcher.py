@@ -9,76 +9,87 @@ from typing import NamedTuple
 
 from agent_fleet import process
 from agent_fleet.model import Event, Reader
+from agent_fleet.run import roster
 from agent_fleet.run.roster import Attempt
 
-_PIECE = 1 << 20
-_PAUSE = 2.0
+_PIECE = 1 << 18  # bytes read of one log at a time, so that a worker that floods its log delays nobody
+_PROOF = 1.0  # seconds between two looks at a keeper itself
+_LINE = 1 << 20  # bytes after which a line is taken in pieces
 
 
 class Cost(NamedTuple):
-    """The peak memory of an attempt's process tree (bytes), its mean CPU use (cores), and over how many seconds."""
+    """The peak memory of an attempt's process tree (bytes) and its mean CPU use (cores)."""
 
     memory: float
     cores: float
-    seconds: float
 
 
 class Watcher:
-    """Follows one attempt's log and measures its process tree now and then."""
+    """Follows one attempt's log and measures its process tree now and then.
 
-    def __init__(self, attempt: Attempt, reader: Reader | None) -> None:
+    What it reads is for showing alone: settling reads the whole log again. `reader` is None if it cannot be followed.
+    """
+
+    def __init__(self, attempt: Attempt, reader: Reader | None, *, shown: bool) -> None:
         self.attempt = attempt
         self.reader = reader
-        self.last_event = time.monotonic()
+        self.shown = shown
+        self.memory = 0.0
+        self.measured = 0.0
+        self._next_proof = 0.0
         self._offset = 0
         self._rest = b""
         self._peak = 0.0
-        self._cpu = 0.0
-        self._begun = time.monotonic()
-        self._next = 0.0
-        self.memory = 0.0
 
-    def events(self) -> Iterator[Event]:
-        """The events in what the attempt has printed since the last call."""
-        for line in self._lines():
-            self.last_event = time.monotonic()
-            if self.reader is not None:
-                yield from self.reader.feed(line)
-
-    def measure(self) -> None:
-        """Measure the process tree, at most every two seconds: every process of it is looked at."""
+    def has_ended(self) -> bool:
+        """Whether the attempt is over. A keeper says so by a file; whether it died without is asked now and then."""
+        if os.path.exists(os.path.join(self.attempt.dir, "exit.json")):
+            return True
         now = time.monotonic()
-        if now < self._next:
-            return
+        if now < self._next_proof:
+            return False
+        self._next_proof = now + _PROOF
+        return roster.has_ended(self.attempt)
+
+    def news(self) -> bytes:
+        """The next piece of the log; empty if there is none, or if it cannot be read."""
+        try:
+            if os.stat(self.attempt.log).st_size <= self._offset:
+                return b""
+            descriptor = os.open(self.attempt.log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return b""
+        try:
+            piece = os.pread(descriptor, _PIECE, self._offset)
+        except OSError:
+            return b""
+        finally:
+            os.close(descriptor)
+        self._offset += len(piece)
+        return piece
+
+    def events(self, piece: bytes) -> Iterator[Event]:
+        """The events in a piece of the log, which follows the one before."""
+        lines = (self._rest + piece).split(b"\n")
+        self._rest = lines.pop()
+        if len(self._rest) > _LINE:
+            lines.append(self._rest)
+            self._rest = b""
+        for line in lines:
+            if self.reader is not None:
+                yield from self.reader.feed(line.decode("utf-8", "replace"))
+
+    def measure(self) -> float:
+        """Measure the process tree; returns how long that took, in seconds. Every process of the machine is looked at."""
+        begun = time.monotonic()
         used = process.usage_of(self.attempt.worker.identity, self.attempt.mark)
         if used.processes:
             self.memory = float(used.memory or 0)
             self._peak = max(self._peak, self.memory)
-            self._cpu = max(self._cpu, used.cpu or 0.0)
-        self._next = now + _PAUSE if now - self._begun > _PAUSE else now + 0.3
+        self.measured = time.monotonic()
+        return self.measured - begun
 
-    def cost(self, cpu_seconds: float | None, max_rss: float | None) -> Cost | None:
-        """What the attempt cost; None if it ended before it could be measured. `max_rss` is the keeper's word for a short one."""
-        seconds = time.monotonic() - self._begun
-        memory = self._peak or (max_rss or 0.0)
-        if not memory or seconds <= 0:
-            return None
-        return Cost(memory, (cpu_seconds if cpu_seconds is not None else self._cpu) / max(seconds, 0.1), seconds)
-
-    def _lines(self) -> Iterator[str]:
-        try:
-            descriptor = os.open(self.attempt.log, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            return
-        try:
-            while piece := os.pread(descriptor, _PIECE, self._offset):
-                self._offset += len(piece)
-                lines = (self._rest + piece).split(b"\n")
-                self._rest = lines.pop()
-                if len(self._rest) > _PIECE:
-                    lines.append(self._rest)
-                    self._rest = b""
-                for line in lines:
-                    yield line.decode("utf-8", "replace")
-        finally:
-            os.close(descriptor)
+    def cost(self, seconds: float, cpu_seconds: float, max_rss: float) -> Cost | None:
+        """What the attempt cost; None if nobody can tell. The rest is the keeper's word: it saw the whole of a short one."""
+        memory = self._peak or max_rss
+        return Cost(memory, cpu_seconds / max(seconds, 0.1)) if memory else None

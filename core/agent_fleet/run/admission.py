@@ -1,0 +1,297 @@
+"""Admission: whether one more worker may start now, which task it takes, and what to say if none can."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
+
+from agent_fleet import machine
+from agent_fleet.config import Config
+from agent_fleet.errors import FleetError
+from agent_fleet.model import Board, Hold, Policy, Task
+from agent_fleet.plugins import LANES, POLICIES, PROVIDERS, Plugins
+from agent_fleet.queue import finish, holds, lease
+from agent_fleet.queue.claim import Claim, Claimed, Wanted
+from agent_fleet.queue.finish import Proof
+from agent_fleet.queue.store import Queue
+from agent_fleet.queue.view import task_from
+from agent_fleet.run import outlook, roster
+from agent_fleet.run.outlook import Known, Outlook, Wishes
+from agent_fleet.run.roster import Attempt, Run
+from agent_fleet.run.start import Route, Unstarted, start
+from agent_fleet.run.watcher import Watcher
+from agent_fleet.text import duration, line
+
+_VETTED = 50  # tasks that the policies are asked about before one is claimed
+_BACKOFF = 5.0  # seconds until a machine that had no room for a process is tried again
+_PATIENCE = 3  # times in a row that it may have had none
+_OF_THE_MACHINE = ("unavailable", "disk_full", "read_only", "permission", "io_error")
+_OF_THE_QUEUE = ("work", "hosts and paths", "lane", "provider")
+
+
+class Answer(NamedTuple):
+    """What came of one look: an attempt that was started, a task that cannot be run at all and has failed, or whether nothing
+    is left that could start by waiting.
+    """
+
+    attempt: Attempt | None = None
+    failed: str = ""
+    exhausted: bool = False
+
+
+class Admission:
+    """Measures before each start and starts at most one worker a time, `stagger` seconds apart.
+
+    What it learns in a run (which provider or lane cannot be used, what was said already) is all the state that it has.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        config: Config,
+        plugins: Plugins,
+        run: Run,
+        wishes: Wishes,
+        environ: Mapping[str, str],
+        say: Callable[[str], None],
+        *,
+        stagger: float,
+    ) -> None:
+        self.queue = queue
+        self.config = config
+        self.plugins = plugins
+        self.run = run
+        self.wishes = wishes
+        self.environ = environ
+        self.stagger = stagger
+        self.book = machine.cost_book(environ)
+        self.started = 0
+        self.obstacle = ""
+        self.why = ""
+        self.next_start = 0.0
+        self._say = say
+        self._said: dict[str, str] = {}
+        self._owner = lease.enlist(queue, run.identity, agent=f"{run.id}-driver", lane="")
+        self._known = Known({}, {})
+        self._tasks: set[str] = set()
+        self._price = 0.0
+        self._misses = 0
+
+    def next(self, at_work: Collection[Watcher], returned: Collection[str]) -> Answer:
+        """Look, and start one worker if there is room. `at_work` are the run's workers, `returned` the tasks that came back."""
+        lease.reclaim(self.queue, lapse=self.config.get("queue.lapse"))
+        seen = self._look(at_work)
+        if not seen.board.counts["inbox"]:
+            return Answer(exhausted=True)
+        if self._attempts_are_used_up(seen, returned):
+            return Answer(exhausted=True)
+        self._tell_troubles(seen)
+        if seen.plan.starts == 0:
+            return Answer(exhausted=not self._may_change(seen, at_work))
+        if time.monotonic() < self.next_start:
+            return Answer()
+        claimed = self._claim(seen)
+        if claimed is None:
+            return Answer(exhausted=not self._may_change(seen, at_work))
+        return self._begin(claimed, seen, len(at_work))
+
+    # ------------------------------------------------------------------------------------------------------- looking
+
+    def _look(self, at_work: Collection[Watcher]) -> Outlook:
+        running = roster.running(self.queue, but={watcher.attempt.id for watcher in at_work})
+        for watcher in at_work:
+            running[watcher.attempt.lane] = running.get(watcher.attempt.lane, 0) + 1
+        # a worker that has just started has not taken the memory yet that it was let in for
+        owed = sum(max(0.0, self._price - watcher.memory) for watcher in at_work)
+        seen = outlook.look(
+            self.queue,
+            self.config,
+            self.plugins,
+            self.wishes,
+            running=running,
+            owed_memory=owed,
+            book=self.book,
+            known=self._known,
+        )
+        self._price = seen.machine.cost.memory
+        providers = {name: seen.troubles.get(name, "") for lane in seen.plan.lanes for name in lane.providers}
+        self._known = Known({**providers, **self._known.providers}, self._known.lanes)
+        for warning in seen.warnings:
+            self._say_once(warning, f"warning: {warning}")
+        return seen
+
+    def _attempts_are_used_up(self, seen: Outlook, returned: Collection[str]) -> bool:
+        """Whether the run-wide cap on attempts is reached, so that retries can never storm."""
+        fresh = max(0, seen.board.counts["inbox"] - len(returned))
+        cap = self.config.get("run.attempts") or 3 * (len(self._tasks) + fresh)
+        if self.started < cap:
+            return False
+        self._explain(f"{self.started} attempts were started, the cap of this run is {cap}: no more are started")
+        return True
+
+    # ------------------------------------------------------------------------------------------------------- claiming
+
+    def _claim(self, seen: Outlook) -> Claimed | None:
+        """Claim the first task that may start and that no policy holds back."""
+        asked: set[str] = set()
+        wanted = _room(seen)
+        while True:
+            search = Claim(self.queue, self._owner, outlook.rules_of(self.queue, self.config))
+            self._vet(search, wanted, seen.board, asked)
+            search = Claim(self.queue, self._owner, outlook.rules_of(self.queue, self.config))
+            claimed = search.take(wanted)
+            if claimed is None or claimed.task in asked or not self._ask([task_from(claimed.body)], seen.board):
+                return claimed
+            # it was not among the first when the policies were asked, and they hold it
+            self._hand_back(claimed, "a policy holds it")
+            asked.add(claimed.task)
+
+    def _vet(self, search: Claim, wanted: Wanted, board: Board, asked: set[str]) -> None:
+        """Ask the policies about the tasks that would be claimed next, and leave their holds where every claim reads them."""
+        tasks = []
+        for candidate in itertools.islice(search.candidates(wanted), 20 * _VETTED):
+            body = None
+            if candidate.task not in search.rules.holds and candidate.task not in asked:
+                body = self.queue.body(candidate.path, candidate.task)
+            if body is not None and not search.obstacle(body):
+                tasks.append(task_from(body))
+            if len(tasks) >= _VETTED:
+                break
+        asked.update(task.id for task in tasks)
+        self._ask(tasks, board)
+
+    def _ask(self, tasks: list[Task], board: Board) -> bool:
+        """Put the holds of the policies in force; True if there are any."""
+        changes: dict[str, dict[str, object] | None] = {}
+        for offer in self.plugins.all(POLICIES):
+            try:
+                found = self.plugins.ask(offer, lambda policy: _holds_of(policy, tasks, board))
+            except FleetError as error:
+                self._say_once(offer.name, f"warning: the policy {offer.name} could not be asked: {error.message}")
+                continue
+            for task, hold in found:
+                until = hold.until if hold.until is not None else time.time() + 60
+                changes[task] = {"why": hold.why, "until": until, "source": hold.source}
+        holds.put(self.queue, changes)
+        return bool(changes)
+
+    # ------------------------------------------------------------------------------------------------------- starting
+
+    def _begin(self, claimed: Claimed, seen: Outlook, at_work: int) -> Answer:
+        task = task_from(claimed.body)
+        lane = seen.routes.lane(task.need, task.lane)
+        provider = seen.routes.provider_for(task.need, task.provider)
+        route = Route(self.plugins.offer(LANES, lane), self.plugins.offer(PROVIDERS, provider))
+        try:
+            begun = start(self.queue, self.config, self.plugins, self.run, claimed, route, self.environ)
+        except OSError as error:
+            self._hand_back(claimed, f"could not be started: {error.strerror}")
+            raise
+        if isinstance(begun, Unstarted):
+            return self._refuse(claimed, begun, route)
+        self.started += 1
+        self._misses = 0
+        self._tasks.add(task.id)
+        self.next_start = time.monotonic() + self.stagger
+        why = seen.plan.binding
+        self._say(
+            f"{task.id}  started in {lane} by {provider} as {begun.id}: {line(task.title or task.target, 70)}"
+            f"  [{at_work + 1} of {seen.plan.workers}, bound by {why.name}: {line(why.why, 90)}]"
+        )
+        return Answer(begun)
+
+    def _refuse(self, claimed: Claimed, found: Unstarted, route: Route) -> Answer:
+        """Hand a task back that could not be started, and leave what cannot be used alone until the end of the run."""
+        error = found.error
+        self._say(f"{claimed.task}  not started: {error.message}")
+        if found.culprit == "task":
+            record = {"outcome": "refused", "reason": error.message, "result": "", "charged": True, "by": "fleet"}
+            self._tasks.add(claimed.task)
+            finish.finish(self.queue, claimed.task, Proof(generation=claimed.generation), "failed", record)
+            return Answer(failed=claimed.task)
+        self._hand_back(claimed, f"could not be started: {error.message}")
+        if found.culprit == "machine" or error.code in _OF_THE_MACHINE:
+            self._misses += 1
+            if self._misses >= _PATIENCE:
+                raise error
+            self.next_start = time.monotonic() + _BACKOFF
+        elif found.culprit == "lane":
+            self._known = Known(self._known.providers, {**self._known.lanes, route.lane.name: error.message})
+        else:
+            self._known = Known({**self._known.providers, route.provider.name: error.message}, self._known.lanes)
+        return Answer()
+
+    def _hand_back(self, claimed: Claimed, why: str) -> None:
+        try:
+            finish.hand_back(self.queue, claimed.task, Proof(generation=claimed.generation), why)
+        except FleetError as error:
+            if error.code != "lease_lost":
+                raise
+
+    # ---------------------------------------------------------------------------------------------- why nothing starts
+
+    def _tell_troubles(self, seen: Outlook) -> None:
+        for name, trouble in sorted(seen.troubles.items()):
+            self._say_once(f"provider {name}", f"provider {name} cannot be used: {trouble}; its tasks wait")
+
+    def _may_change(self, seen: Outlook, at_work: Collection[Watcher]) -> bool:
+        """Whether what waits can become free by itself; if not, or if only others can free it, it is said why."""
+        if at_work:
+            return True
+        plan = seen.plan
+        if seen.machine.capacity.wait and not self.wishes.force:
+            self._explain(seen.machine.capacity.wait)
+            return True
+        if plan.binding.workers == 0 and plan.binding.name not in _OF_THE_QUEUE:
+            self._explain(f"waiting: {plan.binding.name}: {plan.binding.why}")
+            return True
+        if self._waits_for_a_hold():
+            return True
+        if seen.board.active:
+            self._explain(f"waiting for what others work on: {plan.binding.name}: {plan.binding.why}")
+            return True
+        self._explain(f"nothing more can start: {plan.binding.name}: {plan.binding.why}")
+        if plan.binding.name in ("lane", "provider"):
+            self.obstacle = plan.binding.why
+        return False
+
+    def _waits_for_a_hold(self) -> bool:
+        held = [hold for hold in holds.read(self.queue).values() if isinstance(hold.get("until"), int | float)]
+        if held:
+            first = min(held, key=lambda hold: float(hold["until"]))
+            why = line(str(first.get("why")), 120)
+            wait = duration(max(0.0, float(first["until"]) - time.time()))
+            self._explain(f"waiting {wait} for the first of {len(held)} held tasks: {why}", key=why)
+        return bool(held)
+
+    def _explain(self, text: str, *, key: str = "") -> None:
+        self.why = text
+        self._say_once("why", text, key=key)
+
+    def _say_once(self, topic: str, text: str, *, key: str = "") -> None:
+        if (key or text) not in self._said.get(topic, ""):
+            self._said[topic] = text
+            self._say(text)
+
+
+def _room(seen: Outlook) -> Wanted:
+    """Only tracks whose lane has room and whose provider can be used."""
+
+    def wanted(_priority: int, need: str, lane_wish: str, provider_wish: str) -> bool:
+        lane = seen.plan.lane(seen.routes.lane(need, lane_wish))
+        if lane is None or lane.workers <= lane.running:
+            return False
+        return seen.routes.provider_for(need, provider_wish) not in seen.troubles
+
+    return wanted
+
+
+def _holds_of(policy: Policy, tasks: list[Task], board: Board) -> list[tuple[str, Hold]]:
+    found = []
+    for task in tasks:
+        hold = policy.hold(task, board)
+        if hold is not None:
+            found.append((task.id, hold))
+    return found

@@ -1,0 +1,134 @@
+"""`fleet why` in every situation that a task can be in."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_fleet.queue import holds
+from support.gadgets import Gadgets
+from support.procs import wait_until
+from support.project import enlist, take
+from support.runs import QUICK, Site
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def why(site: Site, task: str, env: dict[str, str] | None = None) -> dict[str, str]:
+    """The reasons by name."""
+    found: list[dict[str, Any]] = site.json("why", task, env=env)["reasons"]
+    assert all(each["name"] and each["why"] for each in found)
+    return {each["name"]: each["why"] for each in found}
+
+
+def test_a_need_that_is_not_done(site: Site) -> None:
+    first = site.command("true")
+    second = site.command("true", "--needs", first)
+
+    assert why(site, second)["needs"] == f"it needs {first}, which is in inbox"
+
+
+def test_a_hold(site: Site) -> None:
+    task = site.command("true")
+    holds.put(site.queue(), {task: {"why": "it is night", "until": 4e9, "source": "test"}})
+
+    assert "it is night" in why(site, task)["hold"]
+
+
+def test_a_host_that_is_busy(site: Site) -> None:
+    first, second = (site.add(f"https://a.example/{n}") for n in range(2))
+    claimed = take(site.queue(), enlist(site.queue()))
+
+    assert claimed is not None
+    assert claimed.task == first
+    assert why(site, second)["exclusion"] == f"host a.example allows 1 at once; active: {first}"
+
+
+def test_paths_that_somebody_works_on(site: Site) -> None:
+    first, second = site.command("true", "--touches", "src"), site.command("true", "--touches", "src/x")
+    assert take(site.queue(), enlist(site.queue())) is not None
+
+    assert why(site, second)["exclusion"] == f"touches paths that {first} works on"
+
+
+def test_a_lane_and_a_provider_that_cannot_be_used(site: Site) -> None:
+    site.configure(QUICK + '[provider.claude]\nbinary = "no-such-program"\n')
+    task = site.add("part", "--lane", "nowhere")
+
+    assert "nowhere" in why(site, task)["lane"]
+    assert "no-such-program" in why(site, task)["provider"]
+
+
+def test_pressure_and_a_full_lane(site: Site, tmp_path: Path) -> None:
+    site.configure(QUICK + '[capacity]\nprobes = ["file"]\n')
+    gadgets = Gadgets(site, tmp_path)
+    task = site.command("true")
+    gadgets.set(memory_pressure_full=50.0)
+    assert "stood still for memory" in why(site, task, gadgets.env)["pressure"]
+
+    gadgets.set(cores=2)
+    slow = site.command("sleep 600", "--priority", "1")
+    with site.driving(room=(), env=gadgets.env):
+        wait_until(lambda: site.reached(slow, "active"), "the lane is full")
+        wait_until(lambda: site.events("started"), "it has started")
+        found = why(site, task, gadgets.env)
+
+    assert "lane headless is full with 1 at work" in found["machine"]
+    assert "no run" not in found
+
+
+def test_its_turn_and_the_want_of_a_run(site: Site) -> None:
+    task = site.command("true")
+    site.command("true", "--priority", "1")
+
+    assert why(site, task)["order"] == "1 tasks of a higher priority are before it"
+    assert "fleet run" in why(site, task)["no run"]
+
+
+def test_an_active_task_and_its_holder_alive_or_gone(site: Site) -> None:
+    task = site.command("true")
+    holder = enlist(site.queue(), "hand")
+    assert take(site.queue(), holder) is not None
+    assert "held by hand in lane - under lease 1; it is alive" in why(site, task)["held"]
+
+    far = site.command("true")
+    elsewhere = ":".join([*holder.identity.split(":")[:2], "other-boot", "1", "other-machine"])
+    assert take(site.queue(), enlist(site.queue(), "far", elsewhere)) is not None
+    assert "of unknown life" in why(site, far)["held"]
+
+
+def test_an_attempt_that_ended_and_waits_to_be_settled(site: Site) -> None:
+    task = site.command("sleep 0.3")
+    with site.driving() as driver:
+        wait_until(lambda: site.events("started"), "it runs")
+        driver.kill()
+        wait_until(lambda: list(site.dir.glob("runs/r1/workers/*/exit.json")), "it ended")
+        found = why(site, task)
+
+    assert "gone" in found["held"]
+    assert "waits to be settled" in found["owner"]
+
+
+def test_what_became_of_it(site: Site) -> None:
+    site.configure(QUICK + "[queue]\nmax_attempts = 1\n")
+    done, failed = site.command("echo seen"), site.command("echo no; exit 2")
+    site.work(status=1)
+    blocked = site.command("true")
+    site.json("claim", "hand", "--owner", str(os.getpid()))
+    site.json("block", blocked, "--agent", "hand", "--reason", "needs answer: which one?")
+
+    assert "seen" in why(site, done)["outcome"]
+    assert why(site, failed)["outcome"] == "failed: exited 2: no"
+    assert f"fleet reset {failed}" in why(site, failed)["next"]
+    assert "needs answer: which one?" in why(site, blocked)["outcome"]
+    assert "fleet unblock" in why(site, blocked)["next"]
+
+
+def test_a_task_that_does_not_exist(site: Site) -> None:
+    assert site.json("why", "t99", status=4)["code"] == "not_found"

@@ -1,0 +1,187 @@
+"""`fleet run` with the real Claude Code against a scripted model on loopback: no request leaves this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import claude_cli
+from support.model_server import Brain, Fault, ModelServer, Reply, Tokens, Turn, bash, say
+from support.procs import pids_in, running, wait_until
+from support.runs import Site, overlap
+
+pytestmark = pytest.mark.real_cli
+
+CONFIG = """
+[run]
+stagger = 0
+grace = 5
+[provider.claude]
+binary = "{binary}"
+"""
+
+
+class Lab:
+    """A site whose agents are the real program, and the model that they talk to."""
+
+    def __init__(self, root: Path, server: ModelServer) -> None:
+        self.site = Site(root, CONFIG.format(binary=claude_cli.binary()))
+        self.server = server
+        self.env = {
+            name: value
+            for name, value in claude_cli.environment(root / "agents", server.url).items()
+            if name not in ("PATH", "HOME")
+        }
+        self.env["PATH"] = f"{_bin(self.site, root)}:/usr/local/bin:/usr/bin:/bin"
+
+    def work(self, *arguments: str, status: int = 0) -> None:
+        self.site.work(*arguments, status=status, env=self.env)
+
+    def used(self, record: dict[str, Any]) -> Tokens:
+        usage = record["usage"]
+        return Tokens(
+            input=usage["input"],
+            cache_write=usage["cache_write"],
+            cache_read=usage["cache_read"],
+            output=usage["output"] + usage["reasoning"],
+        )
+
+
+def _bin(site: Site, root: Path) -> Path:
+    """A directory with a `fleet` that runs these sources, for the agent's own tools."""
+    directory = root / "bin"
+    directory.mkdir()
+    script = directory / "fleet"
+    path = site.environment()["PYTHONPATH"]
+    code = "import sys; from agent_fleet.cli import main; main()"
+    script.write_text(f"#!/bin/sh\nPYTHONPATH='{path}' exec '{sys.executable}' -c '{code}' \"$@\"\n")
+    script.chmod(0o755)
+    return directory
+
+
+def verdict(turn: Turn, text: str, word: str = "DONE") -> Reply:
+    """A last message with the verdict line that the prompt of this attempt asks for."""
+    (nonce,) = set(re.findall(r"FLEET-([0-9a-z]+) DONE", turn.prompt))
+    return say(f"{text}\n\nFLEET-{nonce} {word}")
+
+
+def task_of(turn: Turn) -> str:
+    (task,) = set(re.findall(r"exactly one task, (t\d+)\.", turn.prompt))
+    return str(task)
+
+
+@pytest.fixture
+def lab(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
+    brain: Brain = request.param
+    with ModelServer(brain) as server:
+        yield Lab(tmp_path, server)
+
+
+def _diligent(turn: Turn) -> Reply:
+    if not turn.results:
+        return bash(f"echo {task_of(turn)} >> seen.txt; sleep 0.2; echo wrote {task_of(turn)}")
+    return verdict(turn, f"the file got {task_of(turn)}: {turn.results[-1].strip()}")
+
+
+@pytest.mark.parametrize("lab", [_diligent], indirect=True)
+def test_twelve_tasks_are_done_side_by_side_and_every_token_is_accounted_for(lab: Lab) -> None:
+    site = lab.site
+    tasks = [site.add(f"look at part {n}") for n in range(12)]
+    lab.work()
+
+    assert site.counts() == {"done": 12}
+    assert sorted((site.root / "seen.txt").read_text().split()) == sorted(tasks)
+    total = Tokens()
+    for task in tasks:
+        record = site.record(task)
+        assert record["result"] == f"the file got {task}: wrote {task}"
+        assert lab.used(record) == lab.server.sent(record["session"])
+        assert record["usage"]["turns"] == 2
+        total += lab.used(record)
+    assert total == lab.server.sent()
+    told = [event for event in site.events("finished") if event["to"] == "done"]
+    assert sum((lab.used(event) for event in told), Tokens()) == total
+    assert {turn.session for turn in lab.server.turns} == {site.record(task)["session"] for task in tasks}
+    assert {task_of(turn) for turn in lab.server.turns} == set(tasks)
+    assert len(lab.server.turns) == 24
+    spans = [span for each in site.intervals().values() for span in each]
+    assert any(overlap(one, other) for one in spans for other in spans if one != other)
+    assert site.is_clean()
+
+
+def _mixed(turn: Turn) -> Reply | Fault:
+    text = turn.prompt
+    if "WALL" in text:
+        return verdict(turn, "there is a login page", "BLOCKED: login required: shop.example")
+    if "EMPTY" in text:
+        return say("")
+    if "BANNER" in text:
+        return say("Claude usage limit reached. Your limit will reset at 3pm.")
+    if "SELF-BLOCK" in text:
+        if not turn.results:
+            return bash("fleet block $FLEET_TASK --reason 'captcha: shop.example'")
+        return verdict(turn, "I have parked it")
+    if "SELF-DONE" in text:
+        if not turn.results:
+            return bash("fleet done $FLEET_TASK --result 'the page said 42' && echo told")
+        return verdict(turn, "I have said so")
+    return say("I think it is fine")
+
+
+@pytest.mark.parametrize("lab", [_mixed], indirect=True)
+def test_only_evidence_is_done_and_a_wall_is_for_a_person(lab: Lab) -> None:
+    site = lab.site
+    site.configure((site.dir / "config.toml").read_text() + "[queue]\nmax_attempts = 1\n")
+    ids = {word: site.add(f"please {word}") for word in ("WALL", "EMPTY", "BANNER", "SELF-BLOCK", "SELF-DONE")}
+    lying = site.add("please make it", "--check", "test -e made.txt")
+    with site.driving(env=lab.env) as driver:
+        wait_until(lambda: len(site.events("finished")) == 6, "all have been settled", 120)
+        site.fleet("stop")
+        driver.end()
+
+    assert site.state(ids["WALL"]) == "blocked"
+    assert site.record(ids["WALL"])["reason"] == "login required: shop.example"
+    assert site.state(ids["EMPTY"]) == "failed"
+    assert site.record(ids["BANNER"])["outcome"] == "limit"
+    assert site.state(ids["BANNER"]) == "inbox"
+    assert not site.record(ids["BANNER"])["charged"]
+    assert site.state(ids["SELF-BLOCK"]) == "blocked"
+    assert site.record(ids["SELF-BLOCK"])["reason"] == "captcha: shop.example"
+    assert site.state(ids["SELF-DONE"]) == "done"
+    assert site.record(ids["SELF-DONE"])["result"] == "the page said 42"
+    assert site.state(lying) == "failed"
+    assert "the check failed" in site.record(lying)["reason"]
+    assert site.is_clean()
+
+
+def _clinging(turn: Turn) -> Reply:
+    code = (
+        "import os, signal, sys, time; d = sys.argv[1]; "
+        "note = lambda: open(os.path.join(d, str(os.getpid())), 'w').close(); "
+        "(os.fork() or (os.setsid(), os.fork() and os._exit(0))) ; "
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN); note(); time.sleep(600)"
+    )
+    return bash(f'mkdir -p ../pids; setsid env -i {sys.executable} -I -c "{code}" ../pids')
+
+
+@pytest.mark.parametrize("lab", [_clinging], indirect=True)
+def test_stop_ends_what_a_tool_of_the_agent_has_started(lab: Lab, tmp_path: Path) -> None:
+    site = lab.site
+    task = site.add("start something that stays")
+    pids = tmp_path / "pids"
+    with site.driving(env=lab.env) as driver:
+        wait_until(lambda: pids.exists() and len(pids_in(pids)) == 2, "the tool has started both", 120)
+        assert site.fleet("stop").status == 0
+        assert not any(running(pid) for pid in pids_in(pids))
+        assert driver.end().status == 0
+
+    assert site.state(task) == "inbox"
+    assert not any(record["charged"] for record in site.records(task))
+    assert site.alive() == []
+    assert os.path.exists(site.dir / "logs" / f"{task}.g1.log")
