@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from support import project
+from support.gadgets import Gadgets
 from support.procs import wait_until
 from support.runs import QUICK, Site, attempts_of, overlap
 
@@ -119,6 +120,21 @@ def test_a_driver_that_dies_while_it_looks_after_another_ones_workers_hands_both
     assert [site.state(task) for task in tasks] == ["done", "done"]
     assert [(tmp_path / f"began-{n}").read_text() for n in range(2)] == ["x\n", "x\n"]
     assert attempts_of(site) == []
+
+
+def test_a_worker_whose_driver_dies_in_the_moment_of_its_start_is_found_and_settled(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    gadgets = Gadgets(site, tmp_path)
+    task = site.command("echo x >> ../began; sleep 1", "--lane", "deadly")
+    with site.driving(env=gadgets.env) as driver:
+        assert driver.end().status == -9
+        wait_until((tmp_path / "began").exists, "the worker goes on")
+        site.work(env=gadgets.env)
+
+    assert site.state(task) == "done"
+    assert (tmp_path / "began").read_text() == "x\n"
+    assert site.record(task)["worker"] == "r1-w1"
+    assert site.is_clean()
 
 
 def test_a_keeper_that_is_killed_returns_its_task_uncharged(tmp_path: Path) -> None:

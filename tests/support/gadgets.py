@@ -80,6 +80,23 @@ MODULE = """
         def stop(self, worker, grace):
             return False
 
+    class Deadly:
+        name = "deadly"
+        limit = None
+        foreground = False
+        def usable(self):
+            return None
+        def start(self, launch):
+            worker = start_detached(launch, lane=self.name)
+            if not os.path.exists(os.environ["GADGET_MACHINE"] + ".died"):
+                open(os.environ["GADGET_MACHINE"] + ".died", "w").close()
+                os.kill(os.getpid(), 9)
+            return worker
+        def alive(self, worker):
+            return None
+        def stop(self, worker, grace):
+            return False
+
     class Curfew:
         name = "curfew"
         def ceiling(self, board):
@@ -100,7 +117,7 @@ MODULE = """
 
     @hookimpl
     def fleet_lanes():
-        return [Trap()]
+        return [Trap(), Deadly()]
 
     @hookimpl
     def fleet_policies():
