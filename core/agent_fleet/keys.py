@@ -92,6 +92,12 @@ KEYS: tuple[Key, ...] = (
         1024 * MIB,
         "Logs of settled attempts above this are removed, oldest first; 0 keeps all.",
     ),
+    Key(
+        "run.backoff",
+        "number",
+        30.0,
+        "Seconds of the first wait after a limit that names no reset; it doubles from then on.",
+    ),
     Key("run.attempts", "whole", 0, "The most attempts of a whole run; 0 is three times its tasks."),
     Key("capacity.probes", "names", "auto", "Which probes read this machine; auto is every usable one.", ("auto",)),
     Key("capacity.max_load_per_core", "number", 2.0, "The load average a core at which no more workers start."),

@@ -16,6 +16,7 @@ from agent_fleet.queue.store import Queue
 from agent_fleet.run.gates import BACKOFF, STRIKES, Gate, Gates, closed_by
 
 LONGEST = 6 * 3600.0
+UNIT = 30.0
 
 
 class Clock:
@@ -36,7 +37,7 @@ def gates(tmp_path: Path, clock: Clock) -> Gates:
     queue = Queue(str(tmp_path / ".agents"))
     (tmp_path / ".agents").mkdir()
     queue.create()
-    return Gates(queue, LONGEST, clock=clock, chance=lambda: 0.0)
+    return Gates(queue, LONGEST, UNIT, clock=clock, chance=lambda: 0.0)
 
 
 def met(kind: OutcomeKind, resets_at: float | None = None, reason: str = "wall") -> Outcome:
@@ -122,11 +123,11 @@ def test_every_wait_is_bounded_and_in_the_future(
     now = 1_800_000_000.0
     before = Gate(name="x", kind=kind, why="", since=now - 9e4, until=now - 1, strikes=strikes)
     outcome = met(kind, None if resets is None else now + resets)
-    gate = closed_by(before, "x", outcome, now, longest=LONGEST, jitter=jitter)
+    gate = closed_by(before, "x", outcome, now, longest=LONGEST, unit=UNIT, jitter=jitter)
     assert gate.strikes == strikes + 1
     assert gate.until is not None
     assert now < gate.until <= now + LONGEST
     if resets is None:
         first, last = BACKOFF[kind]
-        assert gate.until - now >= min(last, first * 2**strikes) / 2
-        assert gate.until - now <= last
+        assert gate.until - now >= UNIT * min(last, first * 2**strikes) / 2 - 0.001
+        assert gate.until - now <= UNIT * last + 0.001

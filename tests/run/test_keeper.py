@@ -106,6 +106,18 @@ def test_a_lease_that_the_agent_itself_finished_is_not_taken_away(tmp_path: Path
     assert kept.log.read_text() == "last words\n"
 
 
+def test_an_agent_that_goes_on_after_its_report_is_ended(tmp_path: Path, mark: str) -> None:
+    code = (
+        "import glob, os, time\n"
+        "os.makedirs('records/0000000'); open('records/0000000/t1.g3.json', 'w').close()\n"
+        "[os.unlink(name) for name in glob.glob('active/*')]\n"
+        "time.sleep(600)\n"
+    )
+    record = attempt(tmp_path, mark, code, beat=0.2, linger=0.5).run()
+    assert record["cause"] == "stopped"
+    assert "reported" in record["note"]
+
+
 def test_the_heartbeat_of_the_lease_moves(tmp_path: Path, mark: str) -> None:
     kept = attempt(tmp_path, mark, NOTE + SLEEP, beat=0.2)
     with kept.start() as keeper:

@@ -94,7 +94,9 @@ class Spec(NamedTuple):
                 continue
             wanted: dict[str, Any] = {"required": True} if option.required else {"default": option.default}
             kind = _KINDS[option.kind]
-            function = click.option(option.name, type=kind, metavar=option.metavar, help=option.help, **wanted)(function)
+            function = click.option(option.name, type=kind, metavar=option.metavar, help=option.help, **wanted)(
+                function
+            )
         function = click.argument(self.argument, metavar=self.metavar)(function)
         return command(self.name, help=self.help)(function)
 

@@ -18,8 +18,11 @@ from agent_fleet.queue.finish import Proof
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
 from agent_fleet.run import outlook, roster
+from agent_fleet.run.gates import gates_of
 from agent_fleet.run.outlook import Known, Outlook, Wishes
+from agent_fleet.run.pacing import Pacing
 from agent_fleet.run.roster import Attempt, Run
+from agent_fleet.run.spending import Spending
 from agent_fleet.run.start import Route, Unstarted, start
 from agent_fleet.run.watcher import Watcher
 from agent_fleet.text import duration, line
@@ -27,18 +30,20 @@ from agent_fleet.text import duration, line
 _VETTED = 50  # tasks that the policies are asked about before one is claimed
 _BACKOFF = 5.0  # seconds until a machine that had no room for a process is tried again
 _PATIENCE = 3  # times in a row that it may have had none
+_PRESSED = 3  # looks in a row that show real pressure, before it is believed
 _OF_THE_MACHINE = ("unavailable", "disk_full", "read_only", "permission", "io_error")
 _OF_THE_QUEUE = ("work", "hosts and paths", "lane", "provider")
 
 
 class Answer(NamedTuple):
-    """What came of one look: an attempt that was started, a task that cannot be run at all and has failed, or whether nothing
-    is left that could start by waiting.
+    """What came of one look: an attempt that was started, a task that cannot be run at all and has failed, whether nothing is
+    left that could start by waiting; `shed` says why one worker should give way.
     """
 
     attempt: Attempt | None = None
     failed: str = ""
     exhausted: bool = False
+    shed: str = ""
 
 
 class Admission:
@@ -67,6 +72,8 @@ class Admission:
         self.environ = environ
         self.stagger = stagger
         self.book = machine.cost_book(environ)
+        self.pacing = Pacing(gates_of(queue, config), run.identity)
+        self.spending = Spending(queue, config, run.id)
         self.started = 0
         self.obstacle = ""
         self.why = ""
@@ -78,14 +85,23 @@ class Admission:
         self._tasks: set[str] = set()
         self._price = 0.0
         self._misses = 0
+        self._pressed = 0
+        self._gated: dict[str, str] = {}
 
     def next(self, at_work: Collection[Watcher], returned: Collection[str]) -> Answer:
         """Look, and start one worker if there is room. `at_work` are the run's workers, `returned` the tasks that came back."""
         lease.reclaim(self.queue, lapse=self.config.get("queue.lapse"))
         seen = self._look(at_work)
+        pressure = self._pressure(seen, len(at_work))
+        if pressure:
+            return Answer(shed=pressure)
         if not seen.board.counts["inbox"]:
             return Answer(exhausted=True)
         if self._attempts_are_used_up(seen, returned):
+            return Answer(exhausted=True)
+        spent = self.spending.refusal(None)
+        if spent is not None:
+            self._explain(f"nothing more is started: {spent.why}")
             return Answer(exhausted=True)
         self._tell_troubles(seen)
         if seen.plan.starts == 0:
@@ -105,6 +121,7 @@ class Admission:
             running[watcher.attempt.lane] = running.get(watcher.attempt.lane, 0) + 1
         # a worker that has just started has not taken the memory yet that it was let in for
         owed = sum(max(0.0, self._price - watcher.memory) for watcher in at_work)
+        self._gated = self.pacing.obstacles(self._providers())
         seen = outlook.look(
             self.queue,
             self.config,
@@ -113,10 +130,11 @@ class Admission:
             running=running,
             owed_memory=owed,
             book=self.book,
-            known=self._known,
+            known=Known({**self._known.providers, **self._gated}, self._known.lanes),
         )
         self._price = seen.machine.cost.memory
         providers = {name: seen.troubles.get(name, "") for lane in seen.plan.lanes for name in lane.providers}
+        providers = {name: trouble for name, trouble in providers.items() if name not in self._gated}
         self._known = Known({**providers, **self._known.providers}, self._known.lanes)
         for warning in seen.warnings:
             self._say_once(warning, f"warning: {warning}")
@@ -184,12 +202,20 @@ class Admission:
         lane = seen.routes.lane(task.need, task.lane)
         provider = seen.routes.provider_for(task.need, task.provider)
         route = Route(self.plugins.offer(LANES, lane), self.plugins.offer(PROVIDERS, provider))
+        spent = self.spending.refusal(task)
+        if spent is not None and spent.is_of_the_task:
+            return self._give_up(claimed, "budget", spent.why)
+        if not self.pacing.may_start(provider):
+            self._hand_back(claimed, "somebody else tries whether the limit is over")
+            return Answer()
         try:
             begun = start(self.queue, self.config, self.plugins, self.run, claimed, route, self.environ)
         except OSError as error:
+            self.pacing.not_started(provider)
             self._hand_back(claimed, f"could not be started: {error.strerror}")
             raise
         if isinstance(begun, Unstarted):
+            self.pacing.not_started(provider)
             return self._refuse(claimed, begun, route)
         self.started += 1
         self._misses = 0
@@ -207,10 +233,7 @@ class Admission:
         error = found.error
         self._say(f"{claimed.task}  not started: {error.message}")
         if found.culprit == "task":
-            record = {"outcome": "refused", "reason": error.message, "result": "", "charged": True, "by": "fleet"}
-            self._tasks.add(claimed.task)
-            finish.finish(self.queue, claimed.task, Proof(generation=claimed.generation), "failed", record)
-            return Answer(failed=claimed.task)
+            return self._give_up(claimed, "refused", error.message)
         self._hand_back(claimed, f"could not be started: {error.message}")
         if found.culprit == "machine" or error.code in _OF_THE_MACHINE:
             self._misses += 1
@@ -223,6 +246,13 @@ class Admission:
             self._known = Known({**self._known.providers, route.provider.name: error.message}, self._known.lanes)
         return Answer()
 
+    def _give_up(self, claimed: Claimed, outcome: str, reason: str) -> Answer:
+        """Fail a task that no attempt can help."""
+        record = {"outcome": outcome, "reason": reason, "result": "", "charged": True, "by": "fleet"}
+        self._tasks.add(claimed.task)
+        finish.finish(self.queue, claimed.task, Proof(generation=claimed.generation), "failed", record)
+        return Answer(failed=claimed.task)
+
     def _hand_back(self, claimed: Claimed, why: str) -> None:
         try:
             finish.hand_back(self.queue, claimed.task, Proof(generation=claimed.generation), why)
@@ -234,6 +264,9 @@ class Admission:
 
     def _tell_troubles(self, seen: Outlook) -> None:
         for name, trouble in sorted(seen.troubles.items()):
+            if name in self._gated:
+                self._say_once(f"gate {name}", f"{name} waits: {trouble}")
+                continue
             self._say_once(f"provider {name}", f"provider {name} cannot be used: {trouble}; its tasks wait")
 
     def _may_change(self, seen: Outlook, at_work: Collection[Watcher]) -> bool:
@@ -247,7 +280,7 @@ class Admission:
         if plan.binding.workers == 0 and plan.binding.name not in _OF_THE_QUEUE:
             self._explain(f"waiting: {plan.binding.name}: {plan.binding.why}")
             return True
-        if self._waits_for_a_hold():
+        if self._waits_for_a_gate(seen) or self._waits_for_a_hold():
             return True
         if seen.board.active:
             self._explain(f"waiting for what others work on: {plan.binding.name}: {plan.binding.why}")
@@ -256,6 +289,28 @@ class Admission:
         if plan.binding.name in ("lane", "provider"):
             self.obstacle = plan.binding.why
         return False
+
+    def _waits_for_a_gate(self, seen: Outlook) -> bool:
+        """Whether a limit that ends by itself keeps what waits from starting; said with the time that it takes."""
+        found = self.pacing.next_probe(name for lane in seen.plan.lanes for name in lane.providers)
+        if found is None:
+            return False
+        gate, seconds = found
+        until = time.strftime("%H:%M:%S", time.localtime(gate.until))
+        self._explain(f"{gate.name} waits {duration(seconds)}, until {until}: {gate.why}", key=f"until {until}")
+        return True
+
+    def _pressure(self, seen: Outlook, at_work: int) -> str:
+        """Why one worker should give way: real pressure, seen several times in a row. One bad reading ends nobody."""
+        wait = seen.machine.capacity.wait
+        self._pressed = self._pressed + 1 if wait and at_work > 1 else 0
+        if self._pressed < _PRESSED:
+            return ""
+        self._pressed = 0
+        return wait
+
+    def _providers(self) -> set[str]:
+        return {*self.pacing.gates.read(), *self._known.providers}
 
     def _waits_for_a_hold(self) -> bool:
         held = [hold for hold in holds.read(self.queue).values() if isinstance(hold.get("until"), int | float)]

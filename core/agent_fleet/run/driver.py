@@ -17,13 +17,14 @@ from agent_fleet.plugins import LANES, PROVIDERS, Plugins
 from agent_fleet.queue import intake, names
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
-from agent_fleet.run import roster
+from agent_fleet.run import logs, roster
 from agent_fleet.run.admission import Admission
 from agent_fleet.run.adoption import Adoption
 from agent_fleet.run.console import Console
 from agent_fleet.run.outlook import Wishes
 from agent_fleet.run.roster import Attempt, Run
 from agent_fleet.run.settle import Bench, Settled, settle
+from agent_fleet.run.spending import Purse
 from agent_fleet.run.start import job_of
 from agent_fleet.run.watcher import Watcher
 from agent_fleet.text import duration, line
@@ -32,6 +33,7 @@ _TICK = 0.1  # seconds between two rounds
 _LOOK_AGAIN = 2.0  # seconds between two looks where nothing has changed
 _MEASURE = 0.25  # seconds between two measurements of a worker, at least
 _SHARE = 100.0  # a measurement may take one part in so many of a core's time
+_IDLE = 5.0  # seconds of silence after which a worker counts as idle
 _TOLD = 20  # events of one worker that are shown in one round
 _PATIENCE = 15.0  # seconds that keepers get beyond the grace, where the driver itself cannot go on
 
@@ -85,6 +87,7 @@ class Driver:
         self._next_look = 0.0
         self._next_measurement = 0.0
         self._exhausted = False
+        self._breached: set[str] = set()
 
     # ------------------------------------------------------------------------------------------------------- the loop
 
@@ -97,6 +100,7 @@ class Driver:
             try:
                 self.queue.tell("run_started", run=self.run.id, identity=self.run.identity)
                 intake.recover(self.queue)
+                logs.prune(self.queue, self.config.get("run.keep_logs"))
                 if self.draining:
                     self._adopt()
                 while self.step(signals):
@@ -197,6 +201,8 @@ class Driver:
             return self._fail(error)
         except OSError as error:
             return self._fail(from_os_error(error, "cannot start a worker"))
+        if answer.shed:
+            self._shed(answer.shed)
         self._exhausted = answer.exhausted
         self._next_look = now = time.monotonic()
         if answer.failed:
@@ -227,13 +233,16 @@ class Driver:
         body = self.queue.body(place.path, attempt.task) if place else None
         if body is None:
             return None
-        job = job_of(self.queue, attempt, task_from(body))
+        task = task_from(body)
+        self.admission.spending.open(attempt.id, task)
+        job = job_of(self.queue, attempt, task)
         offer = self.plugins.offer(PROVIDERS, attempt.provider)
         return self.plugins.ask(offer, lambda provider: provider.reader(job))
 
     def _watch(self) -> None:
         for watcher in list(self._watchers.values()):
             self._show(watcher)
+            self._hold_to_limits(watcher)
             if watcher.has_ended():
                 self._show(watcher)
                 del self._watchers[watcher.attempt.id]
@@ -244,6 +253,37 @@ class Driver:
             took = min(self._watchers.values(), key=lambda watcher: watcher.measured).measure()
             self._next_measurement = now + max(_MEASURE, _SHARE * took)
 
+    def _hold_to_limits(self, watcher: Watcher) -> None:
+        """Stop a worker that has passed a budget, or that only ever tries again; the reason decides what its outcome is."""
+        attempt = watcher.attempt
+        patience = self.config.get("run.idle")
+        if patience and watcher.stuck > patience:
+            roster.ask_to_stop(attempt, f"stuck: it only tried again for {duration(watcher.stuck)}")
+        breach = self.admission.spending.breach(attempt.id)
+        if breach is None or attempt.id in self._breached:
+            return
+        self._breached.add(attempt.id)
+        if breach.is_of_the_task:
+            self.console.say(f"{attempt.task}  stopped: {breach.why}")
+            roster.ask_to_stop(attempt, f"budget: {breach.why}")
+        else:
+            self.console.say(f"stopping the workers: {breach.why}")
+            self.draining = True
+            for other in self._watchers.values():
+                self._breached.add(other.attempt.id)
+                roster.ask_to_stop(other.attempt, breach.why)
+
+    def _shed(self, why: str) -> None:
+        """Have the newest of the idlest workers give way; its task goes back untouched."""
+        now = time.monotonic()
+        idle = sorted(
+            self._watchers.values(), key=lambda watcher: (now - watcher.heard < _IDLE, -watcher.attempt.started)
+        )
+        attempt = idle[0].attempt
+        self.console.say(f"{attempt.task}  gives way: {why}")
+        self.queue.tell("shed", task=attempt.task, gen=attempt.generation, run=self.run.id, worker=attempt.id, why=why)
+        roster.ask_to_stop(attempt, f"shed: {why}")
+
     def _show(self, watcher: Watcher) -> None:
         """Say what a worker has said since, as far as a person should know."""
         piece = watcher.news() if watcher.reader is not None else b""
@@ -252,7 +292,8 @@ class Driver:
         attempt = watcher.attempt
         try:
             offer = self.plugins.offer(PROVIDERS, attempt.provider)
-            told = self.plugins.ask(offer, lambda _: _worth_telling(watcher, piece))
+            purse = self.admission.spending.purse(attempt.id)
+            told = self.plugins.ask(offer, lambda _: _worth_telling(watcher, piece, purse))
         except FleetError as error:
             watcher.reader = None
             self.console.say(f"{attempt.task}: its output is not shown any more: {error.message}")
@@ -288,6 +329,8 @@ class Driver:
 
     def _tell(self, found: Settled) -> None:
         self.states[found.attempt.task] = found.state
+        self.admission.spending.close(found.attempt.id)
+        self.admission.pacing.note(found.attempt.provider, found.outcome, ended_by_us=found.ended_by_us)
         self._exhausted = False
         self._next_look = 0.0
         outcome = found.outcome
@@ -298,9 +341,11 @@ class Driver:
         self.console.say(f"{found.attempt.task}  {found.state}{kind} after {duration(found.seconds)}: {said}")
 
 
-def _worth_telling(watcher: Watcher, piece: bytes) -> list[Event]:
+def _worth_telling(watcher: Watcher, piece: bytes, purse: Purse | None) -> list[Event]:
     told: list[Event] = []
     for event in watcher.events(piece):
+        if event.usage is not None and purse is not None:
+            purse.feed(event.usage)
         urgent = event.kind in ("limit", "retry", "denied")
         if (urgent or (watcher.shown and event.text)) and len(told) < _TOLD:
             told.append(event)

@@ -14,12 +14,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from agent_fleet import identity
+from agent_fleet.config import Config
 from agent_fleet.model import Outcome
 from agent_fleet.queue.lock import DirLock
 from agent_fleet.queue.store import BadFileError, Queue, read_json, write_whole
 
-# first wait and longest wait in seconds where nobody says when to come back
-BACKOFF: Final = {"limit": (30.0, 900.0), "overload": (5.0, 300.0)}
+# first and longest wait where nobody says when to come back, in units of `run.backoff` (30 s)
+BACKOFF: Final = {"limit": (1.0, 30.0), "overload": (1 / 6, 10.0)}
 STRIKES: Final = 12
 
 
@@ -40,7 +41,9 @@ class Gate:
         return self.until is None or now < self.until
 
 
-def closed_by(before: Gate | None, name: str, outcome: Outcome, now: float, *, longest: float, jitter: float) -> Gate:
+def closed_by(
+    before: Gate | None, name: str, outcome: Outcome, now: float, *, longest: float, unit: float, jitter: float
+) -> Gate:
     """The gate after one more limit, overload or login wall. `jitter` is a random number from 0 to 1.
 
     A reset that the other side named is kept to, but never for longer than `longest` seconds: hints are often wrong, and a
@@ -57,7 +60,7 @@ def closed_by(before: Gate | None, name: str, outcome: Outcome, now: float, *, l
         until = min(max(outcome.resets_at, now + 1.0), now + longest)
     else:
         first, last = BACKOFF[outcome.kind]
-        wait = min(last, first * 2.0 ** (strikes - 1))
+        wait = unit * min(last, first * 2.0 ** (strikes - 1))
         until = now + wait * (0.5 + 0.5 * jitter)
     reason = outcome.reason or outcome.kind
     return Gate(
@@ -78,6 +81,7 @@ class Gates:
         self,
         queue: Queue,
         longest: float,
+        unit: float,
         *,
         clock: Callable[[], float] = time.time,
         chance: Callable[[], float] = random.random,
@@ -85,6 +89,7 @@ class Gates:
         self._queue = queue
         self._path = queue.path("gates.json")
         self._longest = longest
+        self._unit = unit
         self._clock = clock
         self._chance = chance
 
@@ -134,7 +139,13 @@ class Gates:
         with DirLock(self._queue.dir):
             gates = self.read()
             gate = closed_by(
-                gates.get(name), name, outcome, self._clock(), longest=self._longest, jitter=self._chance()
+                gates.get(name),
+                name,
+                outcome,
+                self._clock(),
+                longest=self._longest,
+                unit=self._unit,
+                jitter=self._chance(),
             )
             self._write({**gates, name: gate})
         return gate
@@ -165,6 +176,11 @@ class Gates:
     def _write(self, gates: dict[str, Gate]) -> None:
         data = {name: asdict(gate) for name, gate in gates.items()}
         write_whole(self._path, json.dumps(data, sort_keys=True).encode() + b"\n", durable=False)
+
+
+def gates_of(queue: Queue, config: Config) -> Gates:
+    """The gates of a project, with the waits that its configuration sets."""
+    return Gates(queue, config.get("run.max_wait"), config.get("run.backoff"))
 
 
 def _gate_from(name: str, fields: Any) -> Gate | None:

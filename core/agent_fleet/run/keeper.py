@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 TICK = 1.0  # seconds between two looks at the log
 SETTLE = 0.5  # seconds in which a tool's shell may end behind its agent without being called a leftover
 BEAT = 10.0  # seconds between two heartbeats, unless the order says otherwise
+LINGER = 60.0  # seconds that an agent may go on after it has reported its task
 RETRY = 30.0  # seconds between two attempts to end what could not be ended
 PATIENCE = 60.0  # seconds for which a full disk may keep `exit.json` from being written
 
@@ -45,6 +46,7 @@ class Order(NamedTuple):
     max_log: int
     max_memory: int
     max_processes: int
+    linger: float
 
 
 class Lease(NamedTuple):
@@ -52,6 +54,11 @@ class Lease(NamedTuple):
 
     path: str
     record: str
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether the agent itself has finished the task, and only has to end."""
+        return not os.path.exists(self.path) and os.path.exists(self.record)
 
     def beat(self) -> bool:
         """Show that we live; False if the lease was taken away, which a finish by the agent itself is not."""
@@ -120,6 +127,7 @@ def read_order(path: str) -> Order:
         max_log=int(fields["max_log"]),
         max_memory=int(fields.get("max_memory", 0)),
         max_processes=int(fields.get("max_processes", 0)),
+        linger=float(fields.get("linger", LINGER)),
     )
 
 
@@ -198,14 +206,17 @@ def _attempt(order: Order, lease: Lease, log: int, worker_dir: str, wakeup: int)
     worker = Tree(identity_of(), order.mark)
     statuses: dict[int, int] = {}
     reap = _reaper(agent, statuses)
-    cause, note = _watch(order, lease, log, printed, wakeup, lambda: reap() or agent in statuses, lambda: _breach(box, worker))
+    cause, note = _watch(
+        order, lease, log, printed, wakeup, lambda: reap() or agent in statuses, lambda: _breach(box, worker)
+    )
     if cause in ("exited", "stopped"):
         # Whoever stops a whole service asks the agent and us at once; an agent that ended well did so by itself.
         stopped = (cause == "stopped" or _asked_to_stop(wakeup)) and statuses.get(agent) != 0
-        cause, note = ("stopped", _reason(worker_dir)) if stopped else ("exited", "")
+        cause, note = ("stopped", note or _reason(worker_dir)) if stopped else ("exited", "")
     outgrown = _breach(box, worker, final=True)
-    if cause == "exited" and statuses.get(agent) != 0 and outgrown is not None:
-        cause, note = outgrown
+    if cause == "exited" and outgrown is not None:
+        # an agent that coped with a refusal and ended well has done its work; it is told all the same
+        cause, note = outgrown if statuses.get(agent) != 0 else (cause, outgrown[1])
     ended = time.monotonic()
     left = _leftovers(worker, reap) if cause == "exited" else (0, [])
     _end(worker, order.grace, reap)
@@ -255,6 +266,7 @@ def _watch(
     start = quiet_since = time.monotonic()
     beat_at = start + order.beat
     look_at = start
+    reported_at = 0.0
     size = first
     poll = select.poll()
     poll.register(wakeup, select.POLLIN)
@@ -272,6 +284,10 @@ def _watch(
             beat_at = now + order.beat
             if not lease.beat():
                 return "lost", "the task was given to someone else, or returned to the queue"
+            if lease.is_reported:
+                reported_at = reported_at or now
+                if now - reported_at >= order.linger:
+                    return "stopped", "it had reported its task, and went on"
         poll.poll(1000 * _pause(order, now - start, now - quiet_since, beat_at - now))
         if _asked_to_stop(wakeup):
             ended()

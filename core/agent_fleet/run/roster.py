@@ -42,6 +42,7 @@ class Attempt(NamedTuple):
     nonce: str
     started: float
     worker: Worker
+    session: str = ""
 
     @property
     def run(self) -> str:

@@ -6,7 +6,6 @@ It works from what lies on disk alone, so it is the same after a normal end, a c
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
@@ -16,11 +15,13 @@ from agent_fleet.config import Config
 from agent_fleet.errors import FleetError
 from agent_fleet.model import Exit, Outcome, Provider, Reader, Task
 from agent_fleet.plugins import PROVIDERS, Plugins
-from agent_fleet.queue import finish, holds, lease, records
+from agent_fleet.queue import finish, lease, records
 from agent_fleet.queue.finish import Proof
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
 from agent_fleet.run import check, roster
+from agent_fleet.run.gates import gates_of
+from agent_fleet.run.pacing import settle_gate
 from agent_fleet.run.roster import Attempt
 from agent_fleet.run.start import job_of
 from agent_fleet.run.verdict import Verdict, decide
@@ -36,6 +37,7 @@ class Settled(NamedTuple):
     outcome: Outcome
     charged: bool
     seconds: float
+    ended_by_us: bool = False
 
 
 class Bench(NamedTuple):
@@ -58,7 +60,7 @@ def settle(bench: Bench, attempt: Attempt) -> Settled:
     exit, told = _ending(bench, attempt)
     place = queue.find_active(attempt.task)
     if place is None or place.generation != attempt.generation:
-        return _reported_by_itself(queue, attempt, exit)
+        return _reported_by_itself(bench, attempt, exit)
     if records.outcome(queue, attempt.task, attempt.generation) is not None:
         # whoever wrote it died before the task moved
         lease.give_back(
@@ -71,12 +73,12 @@ def settle(bench: Bench, attempt: Attempt) -> Settled:
             why="its outcome was on record",
             owner=place.owner,
         )
-        return _reported_by_itself(queue, attempt, exit)
+        return _reported_by_itself(bench, attempt, exit)
     body = queue.body(place.path, attempt.task)
     if body is None:
-        return _reported_by_itself(queue, attempt, exit)
+        return _reported_by_itself(bench, attempt, exit)
     task = task_from(body)
-    outcome = judge(queue, bench.plugins, attempt, task, exit)
+    outcome = by_note(judge(queue, bench.plugins, attempt, task, exit), exit)
     proof: dict[str, Any] = {}
     if outcome.kind == "done" and task.check:
         outcome, exit, proof = _checked(bench, attempt, task, outcome, exit)
@@ -85,10 +87,11 @@ def settle(bench: Bench, attempt: Attempt) -> Settled:
         exit,
         charged_before=records.charged(queue, attempt.task),
         max_attempts=bench.config.get("queue.max_attempts"),
-        now=time.time(),
     )
     record = _record(attempt, outcome, verdict, told, os.path.relpath(attempt.log, queue.dir)) | proof
-    return _conclude(queue, attempt, outcome, verdict, exit, record)
+    # the gate stands before the task is back in the inbox, so that nobody starts it against the same wall in between
+    settle_gate(gates_of(queue, bench.config), attempt.provider, outcome)
+    return _conclude(bench, attempt, outcome, verdict, exit, record)
 
 
 def _ending(bench: Bench, attempt: Attempt) -> tuple[Exit, dict[str, Any]]:
@@ -126,23 +129,29 @@ def _record(attempt: Attempt, outcome: Outcome, verdict: Verdict, told: dict[str
 
 
 def _conclude(
-    queue: Queue, attempt: Attempt, outcome: Outcome, verdict: Verdict, exit: Exit, record: dict[str, Any]
+    bench: Bench, attempt: Attempt, outcome: Outcome, verdict: Verdict, exit: Exit, record: dict[str, Any]
 ) -> Settled:
-    """Write the record and move the task. A hold stands before the task is back in the inbox, so that nobody takes it between."""
-    held = verdict.hold_until is not None
-    if held:
-        why = f"{outcome.kind}: {outcome.reason}"
-        holds.put(queue, {attempt.task: {"why": why, "until": verdict.hold_until, "source": attempt.provider}})
+    """Write the record and move the task."""
     try:
-        finish.finish(queue, attempt.task, Proof(generation=attempt.generation), verdict.state, record)
+        finish.finish(bench.queue, attempt.task, Proof(generation=attempt.generation), verdict.state, record)
     except FleetError as error:
         if error.code != "lease_lost":
             raise
-        if held:
-            holds.put(queue, {attempt.task: None})
-        return _reported_by_itself(queue, attempt, exit)
+        return _reported_by_itself(bench, attempt, exit)
     roster.mark_settled(attempt)
-    return Settled(attempt, verdict.state, outcome, verdict.charged, exit.seconds)
+    return Settled(attempt, verdict.state, outcome, verdict.charged, exit.seconds, exit.cause != "exited")
+
+
+def by_note(outcome: Outcome, exit: Exit) -> Outcome:
+    """The outcome of an attempt that the driver had stopped, by the reason that it left."""
+    kind, colon, why = exit.note.partition(": ")
+    if exit.cause != "stopped" or not colon or outcome.kind == "done":
+        return outcome
+    if kind == "budget":
+        return replace(outcome, kind="budget", reason=why)
+    if kind == "stuck" and outcome.kind not in ("limit", "auth", "overload"):
+        return replace(outcome, kind="overload", reason=why)
+    return outcome
 
 
 def judge(queue: Queue, plugins: Plugins, attempt: Attempt, task: Task, exit: Exit) -> Outcome:
@@ -203,14 +212,35 @@ def _checked(
     return replace(outcome, kind="failed", reason=f"the check failed: {result.why}"), exit, evidence
 
 
-def _reported_by_itself(queue: Queue, attempt: Attempt, exit: Exit) -> Settled:
-    """The task has left this lease: its worker reported it, or a person reset it. Nothing is left to do."""
+def _reported_by_itself(bench: Bench, attempt: Attempt, exit: Exit) -> Settled:
+    """The task has left this lease: its worker reported it, or a person reset it. What it used is noted all the same."""
+    queue = bench.queue
+    place = queue.find(attempt.task)
+    body = queue.body(place.path, attempt.task) if place else None
+    if body is not None:
+        used = judge(queue, bench.plugins, attempt, task_from(body), exit).usage
+        if used.tokens:
+            queue.tell(
+                "spent",
+                task=attempt.task,
+                gen=attempt.generation,
+                run=attempt.run,
+                provider=attempt.provider,
+                lane=attempt.lane,
+                usage=asdict(used),
+            )
     roster.mark_settled(attempt)
     record = records.outcome(queue, attempt.task, attempt.generation) or {}
-    place = queue.find(attempt.task)
     outcome = Outcome(
         kind=record.get("outcome", "unknown"),
         reason=str(record.get("reason", "the lease was taken away")),
         result=str(record.get("result", "")),
     )
-    return Settled(attempt, place.state if place else "lost", outcome, bool(record.get("charged")), exit.seconds)
+    return Settled(
+        attempt,
+        place.state if place else "lost",
+        outcome,
+        bool(record.get("charged")),
+        exit.seconds,
+        exit.cause != "exited",
+    )

@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from agent_fleet import process
 from agent_fleet.config import Config
@@ -52,7 +52,8 @@ def start(
     worker = f"{run.id}-w{number}"
     mark = f"{run.mark}-w{number}"
     log = queue.path("logs", f"{task.id}.g{claimed.generation}.log")
-    job = _job(queue, task, worker, directory, _environment(queue, run, claimed, mark, worker, environ))
+    env = _environment(queue, run, claimed, mark, worker, environ)
+    job = _job(queue, task, worker, directory, env, route.provider.name)
     attempt = Attempt(
         id=worker,
         dir=directory,
@@ -64,6 +65,7 @@ def start(
         log=log,
         nonce=job.nonce,
         started=time.time(),
+        session=job.session,
         worker=Worker(id=worker, lane=route.lane.name, pid=0, identity="", handle=mark),
     )
     try:
@@ -108,6 +110,7 @@ def job_of(queue: Queue, attempt: Attempt, task: Task) -> Job:
         cwd=os.path.dirname(queue.dir),
         env={},
         scratch=attempt.dir,
+        session=attempt.session,
     )
 
 
@@ -124,11 +127,12 @@ def _new_worker_dir(run: Run) -> tuple[int, str]:
             number += 1
 
 
-def _job(queue: Queue, task: Task, worker: str, scratch: str, env: Mapping[str, str]) -> Job:
+def _job(queue: Queue, task: Task, worker: str, scratch: str, env: Mapping[str, str], provider: str) -> Job:
     answers = records.answers(queue, task.id)
+    before = records.outcomes(queue, task.id)
     earlier = [
         f"{record.get('outcome')}: {record.get('reason')}"
-        for record in records.outcomes(queue, task.id)
+        for record in before
         if record.get("outcome") in ("failed", "crashed", "timeout", "refused") and record.get("reason")
     ]
     texts = "\n".join([task.title, task.target, task.notes, *answers, *earlier])
@@ -143,7 +147,19 @@ def _job(queue: Queue, task: Task, worker: str, scratch: str, env: Mapping[str, 
         cwd=os.path.dirname(queue.dir),
         env=env,
         scratch=scratch,
+        session=_session_of(before, provider),
     )
+
+
+def _session_of(before: list[dict[str, Any]], provider: str) -> str:
+    """The conversation of the last attempt, if the same kind of agent can go on with it: what it knows is paid for already.
+
+    After a refusal or a login wall a new one begins: the old one may be what was refused.
+    """
+    last = before[-1] if before else {}
+    if last.get("provider") != provider or last.get("outcome") in ("refused", "auth", "budget"):
+        return ""
+    return str(last.get("session") or "")
 
 
 def _environment(
@@ -205,8 +221,9 @@ def _under_keeper(
         "first_byte": config.get("run.first_byte") if launch.speaks else 0,
         "idle": config.get("run.idle") if launch.speaks else 0,
         "grace": config.get("run.grace"),
-        "max_log": 0,
+        "max_log": config.get("run.max_log"),
         "max_memory": config.get("capacity.max_mem_per_worker"),
+        "max_processes": config.get("capacity.max_processes_per_worker"),
     }
     write_whole(os.path.join(directory, "keeper.json"), json.dumps(order).encode(), durable=False)
     if not keeper.__file__:

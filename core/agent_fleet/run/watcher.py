@@ -36,6 +36,8 @@ class Watcher:
         self.shown = shown
         self.memory = 0.0
         self.measured = 0.0
+        self.heard = time.monotonic()
+        self.progressed = self.heard
         self._next_proof = 0.0
         self._offset = 0
         self._rest = b""
@@ -75,9 +77,18 @@ class Watcher:
         if len(self._rest) > _LINE:
             lines.append(self._rest)
             self._rest = b""
+        self.heard = time.monotonic()
         for line in lines:
             if self.reader is not None:
-                yield from self.reader.feed(line.decode("utf-8", "replace"))
+                for event in self.reader.feed(line.decode("utf-8", "replace")):
+                    if event.kind != "retry":
+                        self.progressed = self.heard
+                    yield event
+
+    @property
+    def stuck(self) -> float:
+        """For how many seconds the worker has said nothing but that it tries again; 0 if it is silent, or gets on."""
+        return self.heard - self.progressed
 
     def measure(self) -> float:
         """Measure the process tree; returns how long that took, in seconds. Every process of the machine is looked at."""

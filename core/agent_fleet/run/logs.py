@@ -1,0 +1,36 @@
+"""Logs of attempts: kept up to a total size, the oldest settled ones removed first."""
+
+from __future__ import annotations
+
+import os
+
+from agent_fleet.queue import names
+from agent_fleet.queue.store import Queue
+
+
+def prune(queue: Queue, keep: int) -> int:
+    """Remove logs of attempts that are over until the rest fits into `keep` bytes (0: keep all); returns how many went.
+
+    The log of a lease that is held, and anything that is not named as a log of ours, stays.
+    """
+    if not keep:
+        return 0
+    held = {(task, generation) for task, generation, _, _, _ in queue.active()}
+    found = []
+    for name in queue.listing("logs"):
+        parsed = names.parse_entry(name.removesuffix(".log") + ".json") if name.endswith(".log") else None
+        try:
+            told = os.lstat(queue.path("logs", name))
+        except FileNotFoundError:
+            continue
+        found.append((told.st_mtime_ns, told.st_size, name, parsed is not None and parsed not in held))
+    total = sum(size for _, size, _, _ in found)
+    removed = 0
+    for _, size, name, removable in sorted(found):
+        if total <= keep:
+            break
+        if removable:
+            os.unlink(queue.path("logs", name))
+            total -= size
+            removed += 1
+    return removed

@@ -1,0 +1,75 @@
+"""What an outcome does to the starts after it: gates that limits close, and a stop after failures that nobody can explain."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from agent_fleet.model import Outcome
+from agent_fleet.run.gates import BACKOFF, Gate, Gates
+
+WALLS: Final = (*BACKOFF, "auth")
+THROUGH: Final = ("done", "blocked", "failed")
+IN_A_ROW: Final = 2
+
+
+class Pacing:
+    """Whether a provider's workers may start now, as far as what happened before tells. One a run; the gates are shared."""
+
+    def __init__(self, gates: Gates, me: str) -> None:
+        self.gates = gates
+        self._me = me
+        self._probing: set[str] = set()
+        self._unexplained: dict[str, int] = {}
+        self.gates.retry_walls()
+
+    def obstacles(self, providers: Iterable[str]) -> dict[str, str]:
+        """Why each of these providers must wait; those that need not are left out."""
+        found = {}
+        for name in providers:
+            why = self.gates.obstacle(name, self._me)
+            if not why and name in self._probing:
+                why = "one worker tries whether the limit is over"
+            if self._unexplained.get(name, 0) >= IN_A_ROW:
+                why = f"{IN_A_ROW} attempts in a row ended without a word that explains it; look at their logs"
+            if why:
+                found[name] = why
+        return found
+
+    def may_start(self, provider: str) -> bool:
+        """Take the right to start; False if somebody else was quicker to probe a gate whose time has come."""
+        if provider not in self.gates.read():
+            return True
+        if provider in self._probing or not self.gates.probe(provider, self._me):
+            return False
+        self._probing.add(provider)
+        return True
+
+    def note(self, provider: str, outcome: Outcome, *, ended_by_us: bool) -> None:
+        """Learn from an attempt that is settled. The gates themselves were closed or opened when it was."""
+        self._probing.discard(provider)
+        unexplained = outcome.kind in ("unknown", "crashed") and not outcome.result.strip() and not ended_by_us
+        self._unexplained[provider] = self._unexplained.get(provider, 0) + 1 if unexplained else 0
+
+    def not_started(self, provider: str) -> None:
+        """The start that was to be the probe did not happen."""
+        self._probing.discard(provider)
+
+    def next_probe(self, providers: Iterable[str]) -> tuple[Gate, float] | None:
+        """The gate of these providers that opens first, and in how many seconds; None if none will by itself."""
+        gates = self.gates.read()
+        waiting = [gate for name in providers if (gate := gates.get(name)) is not None and gate.until is not None]
+        if not waiting:
+            return None
+        first = min(waiting, key=lambda gate: gate.until or 0.0)
+        return first, max(0.0, (first.until or 0.0) - time.time())
+
+
+def settle_gate(gates: Gates, provider: str, outcome: Outcome) -> Gate | None:
+    """Close or open a provider's gate by what one of its workers met; returns a gate that was closed by it."""
+    if outcome.kind in WALLS:
+        return gates.close(provider, outcome)
+    if outcome.kind in THROUGH:
+        gates.open(provider)
+    return None
