@@ -24,7 +24,7 @@ SHIPPED = {"provider": ROOT / "examples" / "agent-fleet-acme" / "agent_fleet_acm
 HOOKS_HEAD = """\
 # Hooks
 
-*Made by `scripts/docs.py` from `hookspecs.py` and `model.py`; change those.*
+*Made by `scripts/docs.py` from `hookspecs.py` and `protocols.py`; change those.*
 
 A plugin is a module with one or more of the functions below, marked by `hookimpl`. Its distribution names the module in the
 entry-point group of the family, under the name that the plugin offers. It imports `agent_fleet.api` and nothing else of fleet.

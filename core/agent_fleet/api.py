@@ -10,21 +10,15 @@ from agent_fleet.model import (
     Board,
     Budget,
     Ceiling,
-    Check,
     Cost,
     Event,
     Exit,
     Finding,
     Hold,
     Job,
-    Lane,
     Launch,
     Outcome,
-    Policy,
-    Probe,
-    Provider,
     Quantity,
-    Reader,
     Reading,
     Task,
     Usage,
@@ -32,6 +26,8 @@ from agent_fleet.model import (
     Worker,
 )
 from agent_fleet.process import identity_of, is_alive, start_detached, stop_tree
+from agent_fleet.protocols import Check, Lane, Mender, Policy, Probe, Provider, Reader
+from agent_fleet.tree import marked
 
 __all__ = [
     "Active",
@@ -49,6 +45,7 @@ __all__ = [
     "Job",
     "Lane",
     "Launch",
+    "Mender",
     "Outcome",
     "Policy",
     "Probe",
@@ -63,6 +60,7 @@ __all__ = [
     "hookimpl",
     "identity_of",
     "is_alive",
+    "marked",
     "start_detached",
     "stop_tree",
 ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pluggy
 
-from agent_fleet.model import Check, Lane, Policy, Probe, Provider
+from agent_fleet.protocols import Check, Lane, Policy, Probe, Provider
 
 if TYPE_CHECKING:
     from agent_fleet.config import Config

@@ -14,9 +14,10 @@ from agent_fleet.capacity import Capacity, CapacitySettings, ceilings, fold
 from agent_fleet.config import Config
 from agent_fleet.cost import CostBook
 from agent_fleet.errors import FleetError
-from agent_fleet.model import Cost, Probe, Quantity, Reading
+from agent_fleet.model import Cost, Quantity, Reading
 from agent_fleet.paths import state_dir
 from agent_fleet.plugins import CAPACITY, Offer, Plugins
+from agent_fleet.protocols import Probe
 
 COSTS: Final = "costs.json"
 

@@ -1,4 +1,4 @@
-"""The values that cross between the rooms, and the small protocols that plugins implement.
+"""The values that cross between the rooms.
 
 Values are frozen dataclasses; times are seconds since the epoch (UTC) unless a name says otherwise; sizes are bytes.
 `None` in a measured value always means "unknown", never zero and never plenty.
@@ -6,9 +6,9 @@ Values are frozen dataclasses; times are seconds since the epoch (UTC) unless a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 State = Literal["inbox", "active", "done", "blocked", "failed"]
 Need = Literal["browser", "agent", "serial", "command"]
@@ -168,21 +168,6 @@ class Cost:
     at: float | None = None
 
 
-class Probe(Protocol):
-    """A way to read what this machine can spare."""
-
-    @property
-    def name(self) -> str: ...
-
-    def usable(self) -> str | None:
-        """None, or the reason in words why this probe cannot be used on this machine."""
-        ...
-
-    def read(self) -> Iterable[Reading]:
-        """All that this probe can tell now. A quantity it has no business with is left out, not unknown."""
-        ...
-
-
 # ---------------------------------------------------------------------------------- launches, workers, outcomes
 
 
@@ -297,85 +282,6 @@ class Outcome:
     resets_at: float | None = None
 
 
-class Reader(Protocol):
-    """Follows one attempt's output, line by line, and judges it at the end. Pure: it opens nothing."""
-
-    def feed(self, line: str) -> Iterable[Event]:
-        """The events in one line of output; none for a line that says nothing."""
-        ...
-
-    def outcome(self, exit: Exit) -> Outcome:
-        """Judge the attempt: structured events first, text second."""
-        ...
-
-
-class Provider(Protocol):
-    """A kind of agent: how one is started for a task, and how its output is read."""
-
-    @property
-    def name(self) -> str: ...
-
-    def usable(self) -> str | None:
-        """None, or the reason in words why this provider cannot be used on this machine."""
-        ...
-
-    def launch(self, job: Job) -> Launch:
-        """The process that makes this attempt. Text reaches it by stdin or a file, never through a shell."""
-        ...
-
-    def reader(self, job: Job) -> Reader:
-        """A fresh reader for the output of that process."""
-        ...
-
-
-class Lane(Protocol):
-    """A way to run a process: detached, in a window, in this session."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def limit(self) -> int | None:
-        """The most workers that this lane can ever run at once; None if it sets no limit."""
-        ...
-
-    @property
-    def foreground(self) -> bool:
-        """Whether the person expects to see its workers' output in the session that started them."""
-        ...
-
-    def usable(self) -> str | None:
-        """None, or the reason in words why this lane cannot be used on this machine."""
-        ...
-
-    def start(self, launch: Launch) -> Worker:
-        """Start the process and return at once."""
-        ...
-
-    def alive(self, worker: Worker) -> bool | None:
-        """Whether it still runs; None if this lane cannot tell."""
-        ...
-
-    def stop(self, worker: Worker, grace: float) -> bool:
-        """Ask it to end, then end it after `grace` seconds; True only if it was seen to be gone."""
-        ...
-
-
-class Policy(Protocol):
-    """A rule of the person's own: how many workers, and which tasks wait."""
-
-    @property
-    def name(self) -> str: ...
-
-    def ceiling(self, board: Board) -> Ceiling | None:
-        """How many workers this rule allows now, or None if it has nothing to say."""
-        ...
-
-    def hold(self, task: Task, board: Board) -> Hold | None:
-        """Why this task must wait, or None."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing that a health check saw. `hint` says how to mend it."""
@@ -383,14 +289,3 @@ class Finding:
     level: Literal["ok", "warning", "fault", "unknown"]
     text: str
     hint: str = ""
-
-
-class Check(Protocol):
-    """A health check of `fleet doctor`."""
-
-    @property
-    def name(self) -> str: ...
-
-    def run(self, root: str) -> Iterable[Finding]:
-        """What this check finds for the project at `root`; at least one finding."""
-        ...

@@ -21,7 +21,7 @@ import pluggy
 
 from agent_fleet import __version__, hookspecs
 from agent_fleet.errors import FleetError
-from agent_fleet.model import Check, Lane, Policy, Probe, Provider
+from agent_fleet.protocols import Check, Lane, Policy, Probe, Provider
 
 if TYPE_CHECKING:
     from agent_fleet.config import Config

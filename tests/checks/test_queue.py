@@ -83,3 +83,14 @@ def test_a_lock_that_somebody_holds_shows_that_there_are_locks(root: Path) -> No
         assert findings(root)[0] == ("ok", "the file system of the queue takes locks")
     finally:
         os.close(descriptor)
+
+
+def test_mending_has_git_ignore_the_queue_and_changes_nothing_where_it_does(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    (root / ".agents" / "inbox").mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    check = Queue(str(root / ".agents"))
+    assert "fault" in [found.level for found in check.run(str(root))]
+    assert [found.level for found in check.mend(str(root))] == ["ok"]
+    assert "fault" not in [found.level for found in check.run(str(root))]
+    assert list(check.mend(str(root))) == []

@@ -18,8 +18,9 @@ from agent_fleet.commands.machine import human, payload, value_text
 from agent_fleet.cost import CostBook
 from agent_fleet.errors import FleetError
 from agent_fleet.machine import Machine, measure
-from agent_fleet.model import Probe, Quantity, Reading
+from agent_fleet.model import Quantity, Reading
 from agent_fleet.plugins import CAPACITY, Family, Offer, Origin, Plugins
+from agent_fleet.protocols import Probe
 from support.hosts import V2, Host
 
 T = TypeVar("T")

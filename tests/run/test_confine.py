@@ -11,6 +11,7 @@ import pytest
 
 from agent_fleet.identity import LINUX
 from agent_fleet.run.confine import Ceilings, Confinement
+from agent_fleet.tree import marked
 from support import procs
 
 pytestmark = pytest.mark.skipif(not LINUX, reason="control groups and /proc are Linux")
@@ -50,7 +51,7 @@ def test_a_fork_burst_is_ended_at_its_ceiling(tmp_path: Path, mark: str) -> None
     record = attempt(tmp_path, mark, BURST, max_processes=60, grace=1)
     assert record["cause"] == "processes", record
     assert "60" in record["note"]
-    assert not procs.marked(mark)
+    assert not marked(mark)
 
 
 def test_a_worker_below_its_ceilings_is_left_alone(tmp_path: Path, mark: str) -> None:

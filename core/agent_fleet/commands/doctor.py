@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
+
+import click
 
 from agent_fleet import errors, text
 from agent_fleet.commands import Shared, command
 from agent_fleet.commands.plugins import unusable
 from agent_fleet.config import Config
 from agent_fleet.errors import FleetError
-from agent_fleet.model import Check, Finding
+from agent_fleet.model import Finding
 from agent_fleet.plugins import CHECKS, FAMILIES, LANES, MEND, PROVIDERS, Family, Offer, Plugins
+from agent_fleet.protocols import Check, Mender
 
 MARKS = {"ok": "ok", "warning": "warning", "fault": "FAULT", "unknown": "unknown"}
 
 
 @command("doctor", help="Check the health of this installation and project.")
-def command_line(shared: Shared) -> int:
-    """The exit status is 1 if there is any fault."""
-    found = list(findings(shared.plugins, shared.config))
+@click.option("--fix", is_flag=True, help="First mend what can be mended without losing anything.")
+def command_line(shared: Shared, fix: bool) -> int:
+    """The exit status is 1 if there is any fault that is left."""
+    mended = list(mend(shared.plugins, shared.config.root)) if fix else []
+    found = [*mended, *findings(shared.plugins, shared.config)]
     faults = sum(finding.level == "fault" for _, finding in found)
     payload: dict[str, Any] = {
         "findings": [{"check": name, "level": each.level, "text": each.text, "hint": each.hint} for name, each in found]
@@ -42,6 +47,19 @@ def findings(plugins: Plugins, config: Config) -> Iterable[tuple[str, Finding]]:
         plugins.all(family)
     for problem in plugins.broken:
         yield "plugins", Finding(level="fault", text=str(problem), hint=MEND)
+
+
+def mend(plugins: Plugins, root: str) -> Iterable[tuple[str, Finding]]:
+    """What the checks that can mend have done. One that raises is a fault itself, and keeps none of the others from mending."""
+    for offer in plugins.all(CHECKS):
+        if not hasattr(offer.thing, "mend"):
+            continue
+        try:
+            done = plugins.ask(offer, lambda check: list(cast(Mender, check).mend(root)))
+        except FleetError as error:
+            yield offer.name, Finding(level="fault", text=f"it could not mend: {error.message}", hint=error.hint)
+            continue
+        yield from ((offer.name, finding) for finding in done)
 
 
 def _chosen(plugins: Plugins, config: Config) -> Iterable[tuple[str, Finding]]:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 from agent_fleet import machine
 from agent_fleet.config import Config
 from agent_fleet.errors import FleetError
-from agent_fleet.model import Board, Hold, Policy, Task
+from agent_fleet.model import Board, Hold, Task
 from agent_fleet.plugins import LANES, POLICIES, PROVIDERS, Plugins
+from agent_fleet.protocols import Policy
 from agent_fleet.queue import finish, holds, lease
 from agent_fleet.queue.claim import Claim, Claimed, Wanted
 from agent_fleet.queue.finish import Proof

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from agent_fleet.config import Config
 from agent_fleet.errors import FleetError, from_os_error
-from agent_fleet.model import Event, Reader
+from agent_fleet.model import Event
 from agent_fleet.plugins import LANES, PROVIDERS, Plugins
+from agent_fleet.protocols import Reader
 from agent_fleet.queue import intake, names
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from agent_fleet import process
 from agent_fleet.config import Config
 from agent_fleet.errors import FleetError
-from agent_fleet.model import Exit, Outcome, Provider, Reader, Task
+from agent_fleet.model import Exit, Outcome, Task
 from agent_fleet.plugins import PROVIDERS, Plugins
+from agent_fleet.protocols import Provider, Reader
 from agent_fleet.queue import finish, lease, records
 from agent_fleet.queue.finish import Proof
 from agent_fleet.queue.store import Queue

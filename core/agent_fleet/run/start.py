@@ -14,8 +14,9 @@ from typing import Any, Literal, NamedTuple
 from agent_fleet import process
 from agent_fleet.config import Config
 from agent_fleet.errors import FleetError
-from agent_fleet.model import Job, Lane, Launch, Provider, Task, Worker
+from agent_fleet.model import Job, Launch, Task, Worker
 from agent_fleet.plugins import Offer, Plugins
+from agent_fleet.protocols import Lane, Provider
 from agent_fleet.queue import records
 from agent_fleet.queue.claim import Claimed
 from agent_fleet.queue.store import Queue, write_whole

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from agent_fleet import process
-from agent_fleet.model import Event, Reader
+from agent_fleet.model import Event
+from agent_fleet.protocols import Reader
 from agent_fleet.run import roster
 from agent_fleet.run.roster import Attempt
 

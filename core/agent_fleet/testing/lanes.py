@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from agent_fleet.errors import FleetError
-from agent_fleet.model import Lane, Launch, Worker
+from agent_fleet.model import Launch, Worker
 from agent_fleet.process import identity_of, is_alive, stop_tree
+from agent_fleet.protocols import Lane
 from agent_fleet.testing.contract import PATIENCE, asked, check_name, check_usable, must, until
 
 ODD = ("two words", "$HOME `id` $(id)", "'\"", "-n", "*", "", "line\nline", "\u00e9\U0001f680", "; exit 3", "\\")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from agent_fleet.model import Active, Board, Budget, Ceiling, Hold, Policy, Task, Waiting
+from agent_fleet.model import Active, Board, Budget, Ceiling, Hold, Task, Waiting
+from agent_fleet.protocols import Policy
 from agent_fleet.testing.board import NOW, new_board
 from agent_fleet.testing.contract import asked, check_name, is_count, is_number, is_said, must
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import get_args
 
-from agent_fleet.model import Probe, Quantity, Reading
+from agent_fleet.model import Quantity, Reading
+from agent_fleet.protocols import Probe
 from agent_fleet.testing.contract import asked, check_name, check_usable, is_number, is_said, must
 
 QUANTITIES = frozenset(get_args(Quantity))

@@ -12,7 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from agent_fleet.errors import FleetError
-from agent_fleet.model import Job, Launch, Need, Provider, Task
+from agent_fleet.model import Job, Launch, Need, Task
+from agent_fleet.protocols import Provider
 from agent_fleet.testing.contract import asked, check_name, check_usable, is_writable, must
 from agent_fleet.testing.readers import check_reader
 

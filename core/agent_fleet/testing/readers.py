@@ -8,7 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from agent_fleet.model import Event, Exit, Job, Need, Outcome, OutcomeKind, Reader, Task, Usage
+from agent_fleet.model import Event, Exit, Job, Need, Outcome, OutcomeKind, Task, Usage
+from agent_fleet.protocols import Reader
 from agent_fleet.testing.contract import asked, is_count, is_number, is_writable, must
 
 KINDS = frozenset(get_args(OutcomeKind))

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import subprocess
+import sys
 from collections.abc import Iterable
 
 from agent_fleet.api import Check, Config, Finding, hookimpl
@@ -29,6 +30,22 @@ class Queue:
             return
         yield self._lock()
         yield from self._git(root)
+
+    def mend(self, root: str) -> Iterable[Finding]:
+        """Have git ignore the queue: `fleet init` on a queue that is there does that and nothing else."""
+        try:
+            inside = _git(root, "rev-parse", "--is-inside-work-tree").returncode == 0
+            probe = os.path.join(self._directory, "inbox", "0")
+            ignored = _git(root, "check-ignore", "-q", "--no-index", "--", probe).returncode == 0
+            if not inside or ignored or not os.path.isdir(self._directory):
+                return
+            again = [sys.executable, "-m", "agent_fleet", "init", root]
+            done = subprocess.run(again, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, check=False)
+        except (OSError, subprocess.SubprocessError) as error:
+            yield Finding(level="unknown", text=f"git cannot be asked: {error}", hint="install git")
+            return
+        if done.returncode == 0:
+            yield Finding(level="ok", text="mended: the clone's exclude file names the queue")
 
     def _lock(self) -> Finding:
         """Locks the directory itself: claims lock another one, so nobody waits for this."""

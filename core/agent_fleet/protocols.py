@@ -1,0 +1,124 @@
+"""What a plugin implements: small protocols, one for each kind of thing that it may offer, and what those things hand out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from agent_fleet.model import Board, Ceiling, Event, Exit, Finding, Hold, Job, Launch, Outcome, Reading, Task, Worker
+
+
+class Probe(Protocol):
+    """A way to read what this machine can spare."""
+
+    @property
+    def name(self) -> str: ...
+
+    def usable(self) -> str | None:
+        """None, or the reason in words why this probe cannot be used on this machine."""
+        ...
+
+    def read(self) -> Iterable[Reading]:
+        """All that this probe can tell now. A quantity it has no business with is left out, not unknown."""
+        ...
+
+
+class Reader(Protocol):
+    """Follows one attempt's output, line by line, and judges it at the end. Pure: it opens nothing."""
+
+    def feed(self, line: str) -> Iterable[Event]:
+        """The events in one line of output; none for a line that says nothing."""
+        ...
+
+    def outcome(self, exit: Exit) -> Outcome:
+        """Judge the attempt: structured events first, text second."""
+        ...
+
+
+class Provider(Protocol):
+    """A kind of agent: how one is started for a task, and how its output is read."""
+
+    @property
+    def name(self) -> str: ...
+
+    def usable(self) -> str | None:
+        """None, or the reason in words why this provider cannot be used on this machine."""
+        ...
+
+    def launch(self, job: Job) -> Launch:
+        """The process that makes this attempt. Text reaches it by stdin or a file, never through a shell."""
+        ...
+
+    def reader(self, job: Job) -> Reader:
+        """A fresh reader for the output of that process."""
+        ...
+
+
+class Lane(Protocol):
+    """A way to run a process: detached, in a window, in this session."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def limit(self) -> int | None:
+        """The most workers that this lane can ever run at once; None if it sets no limit."""
+        ...
+
+    @property
+    def foreground(self) -> bool:
+        """Whether the person expects to see its workers' output in the session that started them."""
+        ...
+
+    def usable(self) -> str | None:
+        """None, or the reason in words why this lane cannot be used on this machine."""
+        ...
+
+    def start(self, launch: Launch) -> Worker:
+        """Start the process and return at once."""
+        ...
+
+    def alive(self, worker: Worker) -> bool | None:
+        """Whether it still runs; None if this lane cannot tell."""
+        ...
+
+    def stop(self, worker: Worker, grace: float) -> bool:
+        """Ask it to end, then end it after `grace` seconds; True only if it was seen to be gone."""
+        ...
+
+
+class Policy(Protocol):
+    """A rule of the person's own: how many workers, and which tasks wait."""
+
+    @property
+    def name(self) -> str: ...
+
+    def ceiling(self, board: Board) -> Ceiling | None:
+        """How many workers this rule allows now, or None if it has nothing to say."""
+        ...
+
+    def hold(self, task: Task, board: Board) -> Hold | None:
+        """Why this task must wait, or None."""
+        ...
+
+
+class Check(Protocol):
+    """A health check of `fleet doctor`."""
+
+    @property
+    def name(self) -> str: ...
+
+    def run(self, root: str) -> Iterable[Finding]:
+        """What this check finds for the project at `root`; at least one finding."""
+        ...
+
+
+class Mender(Protocol):
+    """A health check that can also mend what it finds. Optional: `fleet doctor --fix` asks those checks that have it."""
+
+    @property
+    def name(self) -> str: ...
+
+    def mend(self, root: str) -> Iterable[Finding]:
+        """Mend what can be mended without losing anything, and say what was done; nothing if nothing was needed."""
+        ...
