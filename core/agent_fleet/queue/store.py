@@ -44,6 +44,7 @@ DIRS = (
     "runs",
     "logs",
 )
+FILES = ("queue.json", "journal.jsonl", "holds.json", "gates.json")
 
 
 class Place(NamedTuple):
