@@ -16,7 +16,7 @@ help:
 	@echo "make test    the whole suite (quick: without the long ones)"
 	@echo "make check   ruff and mypy"
 	@echo "make bench   the queue beside fleetq, in one run"
-	@echo "make docs    regenerate docs/hooks.md and docs/config.md"
+	@echo "make docs    regenerate docs/hooks.md, docs/config.md and docs/cli.md"
 
 setup: $(READY)
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from agent_fleet.commands.table import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "core"
@@ -162,6 +165,21 @@ def test_no_module_imports_itself_in_a_circle() -> None:
 
     for module in edges:
         walk(module, ())
+
+
+def test_the_drawing_of_the_architecture_names_every_module_and_no_other() -> None:
+    """A command is there by its name alone, and so is a part that the modules of one package share."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    words = set(re.findall(r"`([a-z_0-9]+)`", text))
+    own = COMMANDS.keys() | {name.replace("-", "_") for name in COMMANDS}
+    stems = {file.stem for file in MODULES if not file.stem.startswith("_")}
+    commands = {file.stem for file in (CORE / "agent_fleet" / "commands").glob("*.py")}
+    assert stems - (commands & own) - words == set()
+    tables = re.findall(r"^\| ((?:`[a-z_0-9]+`(?:, )?)+) \|", text, flags=re.MULTILINE)
+    named = {word for row in tables for word in re.findall(r"`([a-z_0-9]+)`", row)}
+    assert len(named) > 40
+    assert named - stems == set()
+    assert set(PACKAGES) == {name for name in PACKAGES if f"/{name}`" in text}
 
 
 def test_the_walls_see_every_form_of_import() -> None:

@@ -71,4 +71,7 @@ def work(args: list[str]) -> object:
 def _usage(error: click.ClickException) -> FleetError:
     command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "fleet"
     message = error.format_message().rstrip(".")
-    return FleetError("usage", message[:1].lower() + message[1:], hint=f"`{command} --help` shows how it is used")
+    hint = f"`{command} --help` shows how it is used"
+    if isinstance(error, click.NoSuchOption) and command == "fleet add":
+        hint += "; put -- before a text that begins with a dash"
+    return FleetError("usage", message[:1].lower() + message[1:], hint=hint)

@@ -75,6 +75,11 @@ class Tally:
         self.usage = Usage()
         self.money = NOTHING
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nobody reported anything, which is not the same as having used nothing."""
+        return self.attempts > 0 and self.silent == self.attempts
+
     def add(self, entry: Entry) -> None:
         self.attempts += 1
         self.uncharged += entry.is_uncharged

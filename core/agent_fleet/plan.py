@@ -13,6 +13,9 @@ from typing import NamedTuple
 
 from agent_fleet.model import Board, Ceiling, Waiting
 from agent_fleet.queue import names
+from agent_fleet.text import count
+
+SHELL = "command"  # the provider of tasks that are a shell command, whatever agent a run prefers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +34,7 @@ class Routes:
     def provider_for(self, need: str, wish: str) -> str:
         """The kind of agent for a task. A shell command is run as it is, whatever agent a run prefers."""
         if need == "command":
-            return "command"
+            return SHELL
         return wish or self.provider_override or self.provider
 
 
@@ -160,7 +163,7 @@ class _Lane(NamedTuple):
 def _work(board: Board, busy: int, held: int) -> Ceiling:
     waiting = sum(group.count for group in board.waiting)
     kept = min(held, waiting)
-    why = f"{waiting} tasks wait, {busy} are at work" + (f", {kept} of those that wait are on hold" if kept else "")
+    why = f"{count(waiting, 'task')} in the inbox, {busy} at work" + (f", {kept} on hold" if kept else "")
     return Ceiling(name="work", workers=waiting - kept + busy, source="queue", why=why, at=board.now)
 
 
@@ -197,12 +200,16 @@ def _lane_plan(lane: _Lane, own: list[Ceiling], routes: Routes, overall: Ceiling
 def _lane_ceilings(lane: _Lane, routes: Routes, troubles: Mapping[str, str], now: float) -> list[Ceiling]:
     waiting = sum(group.count for group in lane.groups)
     work = Ceiling(
-        name="work", workers=waiting + lane.running, source="queue", why=f"{waiting} tasks wait here", at=now
+        name="work",
+        workers=waiting + lane.running,
+        source="queue",
+        why=f"{count(waiting, 'task')} in the inbox",
+        at=now,
     )
     if len(lane.usable) == len(lane.groups):
         return [work]
     wanted = {routes.provider_for(group.need, group.provider) for group in lane.groups}
-    why = "; ".join(f"{name} cannot be used: {troubles[name]}" for name in sorted(wanted & troubles.keys()))
+    why = "; ".join(f"{name} cannot start: {troubles[name]}" for name in sorted(wanted & troubles.keys()))
     number = sum(group.count for group in lane.usable) + lane.running
     return [work, Ceiling(name="provider", workers=number, source="providers", why=why, at=now)]
 

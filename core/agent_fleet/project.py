@@ -10,10 +10,10 @@ import subprocess
 
 from agent_fleet import paths
 from agent_fleet.queue.files import BadFileError, read_bytes, write_whole
-from agent_fleet.queue.store import DIRS, Queue
+from agent_fleet.queue.store import DIRS, FILES, Queue
 
 _MARK = "# agent-fleet: the task queue of this clone"
-_OURS = tuple(sorted((*DIRS, "queue.json", "holds.json", "journal.jsonl", "config.toml")))
+_OURS = tuple(sorted((*DIRS, *FILES, "config.toml")))
 
 
 def create(root: str, name: str) -> list[str]:

@@ -22,6 +22,11 @@ def _is_safe(c: str) -> bool:
     return c.isprintable() and not "\ud800" <= c <= "\udfff"
 
 
+def count(number: int, noun: str) -> str:
+    """A number of things for people: `1 task`, `2,000 tasks`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def duration(seconds: float) -> str:
     """A length of time for people: `0.4 s`, `40 s`, `3 min`, `2 h 5 min`, `3 d`."""
     if 0 < seconds < 9.95:

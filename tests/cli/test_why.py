@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_fleet.config import load
+from agent_fleet.model import Outcome
 from agent_fleet.queue import holds
+from agent_fleet.run.gates import gates_of
 from support.gadgets import Gadgets
 from support.procs import wait_until
 from support.project import enlist, take
@@ -65,6 +69,34 @@ def test_a_lane_and_a_provider_that_cannot_be_used(site: Site) -> None:
     assert "no-such-program" in why(site, task)["provider"]
 
 
+def test_a_limit_that_a_provider_has_met_is_in_the_answer_and_in_the_plan_until_it_is_over(site: Site) -> None:
+    site.configure(QUICK + '[provider.claude]\nbinary = "true"\n')
+    task = site.add("part")
+    gates = gates_of(site.queue(), load(str(site.root), queue_dir=str(site.dir), environ={}))
+    gates.close("claude", Outcome(kind="limit", reason="the week is used up", resets_at=time.time() + 3000))
+
+    assert "the week is used up; tried again in" in why(site, task)["provider"]
+    plan = site.json("plan")
+    assert (plan["workers"], plan["first"]) == (0, [])
+    assert "the week is used up" in plan["binding"]["why"]
+
+    gates.open("claude")
+    assert "provider" not in why(site, task)
+    assert site.json("plan", "--force")["workers"] == 1
+
+
+def test_a_task_whose_file_was_set_aside_is_named_with_the_place_of_that_file(site: Site) -> None:
+    task = site.add("part")
+    (path,) = site.dir.glob(f"inbox/*/*/*/{task}.g0.json")
+    path.write_bytes(b"")
+    site.json("list")
+
+    answer = site.json("why", task, status=4)
+    (aside,) = (site.dir / "quarantine").iterdir()
+    assert "set aside" in answer["error"]
+    assert aside.name in answer["hint"]
+
+
 def test_pressure_and_a_full_lane(site: Site, tmp_path: Path) -> None:
     site.configure(QUICK + '[capacity]\nprobes = ["file"]\n')
     gadgets = Gadgets(site, tmp_path)
@@ -87,7 +119,7 @@ def test_its_turn_and_the_want_of_a_run(site: Site) -> None:
     task = site.command("true")
     site.command("true", "--priority", "1")
 
-    assert why(site, task)["order"] == "1 tasks of a higher priority are before it"
+    assert why(site, task)["order"] == "before it: 1 task of a higher priority"
     assert "fleet run" in why(site, task)["no run"]
 
 

@@ -135,7 +135,7 @@ def test_tasks_of_a_provider_that_cannot_be_used_take_no_room_from_others() -> N
 
     assert made.workers == 3
     assert (alone.workers, alone.binding.name) == (0, "provider")
-    assert "claude cannot be used: gone" in alone.binding.why
+    assert "claude cannot start: gone" in alone.binding.why
 
 
 def test_an_unknown_ceiling_counts_as_few_and_stays_unknown() -> None:
@@ -156,7 +156,7 @@ def test_held_tasks_are_no_work() -> None:
     made = plan(waiting(5), held=3)
 
     assert made.workers == 2
-    assert "3 of those that wait are on hold" in made.binding.why
+    assert "3 on hold" in made.binding.why
 
 
 def test_a_lane_in_which_workers_run_is_planned_even_if_nothing_waits_for_it() -> None:

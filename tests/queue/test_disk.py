@@ -56,6 +56,12 @@ def check_refusal(answer: Answer, code: str) -> None:
     assert refused["hint"]
 
 
+def faults(project: Project) -> list[str]:
+    """What `fleet doctor` calls a fault."""
+    findings = project.fleet("doctor", "--json").data["findings"]
+    return [finding["text"] for finding in findings if finding["level"] == "fault"]
+
+
 def check_whole(project: Project) -> None:
     """No file is empty but the counter, and none is a leftover of a write."""
     for name in project.files():
@@ -80,6 +86,7 @@ def test_on_a_full_disk_nothing_is_half_written_and_all_works_again_once_there_i
     assert [name for name in small.files() if name.split("/")[0] not in ("seq", "owners")] == before
     assert (small.dir / "journal.jsonl").read_bytes() == journal
     check_whole(small)
+    assert "the queue's file system is full" in faults(small)
     for command in (("status",), ("list",), ("show", held), ("blocked",), ("verify",)):
         assert small.fleet(*command).status == 0
     ballast.unlink()
@@ -110,6 +117,7 @@ def test_a_read_only_queue_can_be_looked_at_and_says_so_when_it_is_written(tmp_p
         mount("-o", "remount,ro,bind", str(project.root))
         for command in (("status",), ("list",), ("show", task), ("blocked",), ("verify",), ("where",)):
             assert project.fleet(*command).status == 0, command
+        assert "nothing can be written to the queue directory" in faults(project)
         for write in (["add", "x"], ["claim", "w"], ["done", task, "--result", "x", "--force"]):
             answer = project.fleet(*write, "--json")
             assert answer.status in (1, 2), answer

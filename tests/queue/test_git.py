@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from agent_fleet.config import load
+from agent_fleet.model import Outcome
+from agent_fleet.queue import holds
+from agent_fleet.run.gates import gates_of
 from support.project import Project, git
 
 
@@ -99,6 +103,20 @@ def test_only_our_entries_of_a_directory_that_others_use_too_are_hidden(tmp_path
     assert git(root, "status", "--porcelain").splitlines() == [" M .agents/rules.md", "?? .agents/new.md"]
     project.json("init", ".")
     assert "?? .agents/new.md" in git(root, "status", "--porcelain")
+
+
+def test_what_a_run_leaves_beside_the_files_of_others_is_hidden_too(tmp_path: Path) -> None:
+    project = Project(repository(tmp_path / "shared"), home=tmp_path / "home")
+    (project.dir / "skills").mkdir(parents=True)
+    project.json("init", ".")
+    project.add("echo done", "--need", "command")
+    assert project.fleet("run", "--force").status == 0
+    gates_of(project.queue(), load(str(project.root), queue_dir=str(project.dir), environ={})).close(
+        "claude", Outcome(kind="limit", reason="the week is used up")
+    )
+    holds.put(project.queue(), {"t1": {"why": "later", "until": 4e9, "source": "test"}})
+
+    assert git(project.root, "status", "--porcelain") == ""
 
 
 def test_hiding_twice_writes_the_lines_once(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from agent_fleet.queue.task import Habits, task_body
 @click.option(
     "--lane", "--exec", "lane", help="The lane that must run it, or (the older name of --need) what it needs."
 )
-@click.option("--serial", is_flag=True, help="The same as --need serial.")
+@click.option("--serial", is_flag=True, help="One at a time: the same as --lane serial.")
 @click.option("--touches", multiple=True, metavar="PATH", help="A path or glob that it will write; may be repeated.")
 @click.option("--writes", is_flag=True, help="It writes files; without --touches it then runs alone.")
 @click.option("--needs", multiple=True, metavar="ID", help="A task that must be done first; may be repeated.")
@@ -62,9 +62,9 @@ def given(options: dict[str, Any]) -> dict[str, Any]:
     """The task's fields among a command's options; what was not given is left out."""
     fields = {name: value for name, value in options.items() if value not in (None, (), False)}
     if fields.pop("serial", False):
-        fields["need"] = "serial"
+        fields["lane"] = "serial"
     if fields.get("lane") in names.NEEDS:
-        fields["need"] = fields.pop("lane")
+        _take_older_name(fields)
     if fields.pop("untrusted", False):
         fields["trust"] = "outside"
     if "budget" in fields:
@@ -72,6 +72,15 @@ def given(options: dict[str, Any]) -> dict[str, Any]:
     if "notes" in fields:
         fields["notes"] = read_text(fields["notes"], "the note")
     return fields
+
+
+def _take_older_name(fields: dict[str, Any]) -> None:
+    """A need given as a lane. Beside a need of its own only `serial` makes sense: it is the name of a lane as well."""
+    need = fields.setdefault("need", fields["lane"])
+    if need == fields["lane"]:
+        del fields["lane"]
+    elif fields["lane"] != "serial":
+        raise FleetError("usage", f"the task cannot need both {need} and {fields['lane']}", hint="give --need alone")
 
 
 def _amount(text: str) -> tuple[str, float]:

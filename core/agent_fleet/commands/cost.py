@@ -16,7 +16,7 @@ from agent_fleet.errors import FleetError
 from agent_fleet.ledger import Entry, Tally, day_of, entries
 from agent_fleet.prices import Money, Table
 from agent_fleet.queue.store import Queue
-from agent_fleet.text import line
+from agent_fleet.text import count, line
 
 _UNITS = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
 _KEYS: Mapping[str, Callable[[Entry], str]] = {
@@ -140,7 +140,7 @@ def _row(sums: Tally) -> dict[str, Any]:
 
 def _amount(sums: Tally) -> float | None:
     """Unknown where nothing was reported at all: that is not the same as nothing spent."""
-    return None if sums.attempts and sums.silent == sums.attempts else sums.money.amount
+    return None if sums.is_unknown else sums.money.amount
 
 
 def human(found: Cost) -> str:
@@ -163,7 +163,7 @@ def human(found: Cost) -> str:
 def _cells(sums: Tally) -> tuple[str, ...]:
     used = sums.usage
     counts = (used.input, used.cache_write, used.cache_read, used.output, used.reasoning, used.turns)
-    if sums.silent == sums.attempts:
+    if sums.is_unknown:
         return (str(sums.attempts), *("unknown" for _ in counts), "unknown")
     mark = "+" if sums.partial or sums.silent else ""
     return (str(sums.attempts), *(f"{count:,}{mark}" for count in counts), money_text(sums.money) + mark)
@@ -195,14 +195,10 @@ def _notes(found: Cost) -> Iterator[str]:
     if whole.uncharged:
         yield f"{_attempts(whole.uncharged)} charged to no task (a limit, a stop), and in the figures all the same"
     if found.running:
-        yield f"being worked on: {_number(found.running, 'task')}, whose attempts are counted when they end"
+        yield f"being worked on: {count(found.running, 'task')}, whose attempts are counted when they end"
     if found.by == "day" or found.since is not None:
         yield f"times are those of this machine's zone, UTC{time.strftime('%z')}; an attempt belongs to the day on which it ended"
 
 
 def _attempts(number: int) -> str:
-    return _number(number, "attempt")
-
-
-def _number(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return count(number, "attempt")

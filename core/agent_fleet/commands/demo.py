@@ -25,7 +25,7 @@ from agent_fleet.run import outlook
 from agent_fleet.run.console import open_console
 from agent_fleet.run.driver import Driver
 from agent_fleet.run.outlook import Wishes
-from agent_fleet.text import line
+from agent_fleet.text import count, line
 
 
 @command("demo", help="Work a small queue of real processes in a throw-away project; no account is needed.")
@@ -82,7 +82,10 @@ class Demo:
         self._run()
         report = verify(self.queue)
         said = "clean" if not report.faults else "; ".join(report.faults)
-        click.echo(f"\n$ fleet verify\n{said}: {report.tasks} tasks, {report.lines} journal lines\n", err=True)
+        click.echo(
+            f"\n$ fleet verify\n{said}: {count(report.tasks, 'task')}, {count(report.lines, 'journal line')}\n",
+            err=True,
+        )
         return [self._shown(task, step, states.get(task)) for task, step in zip(ids, steps, strict=True)]
 
     def _run(self) -> None:

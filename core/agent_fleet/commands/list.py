@@ -14,8 +14,8 @@ from agent_fleet.queue.store import Queue
 from agent_fleet.text import line
 
 
-@command("list", help="List tasks, of all states or one.")
-@click.argument("state", required=False, type=click.Choice(names.STATES))
+@command("list", help="List tasks, of all states or one: inbox, active, done, blocked or failed.")
+@click.argument("state", metavar="[STATE]", required=False, type=click.Choice(names.STATES))
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Show at most so many.")
 @click.option("--all", "everything", is_flag=True, help="Show all of them.")
 def command_line(shared: Shared, state: str | None, limit: int, everything: bool) -> None:

@@ -11,13 +11,14 @@ import click
 from agent_fleet.commands import Shared, command
 from agent_fleet.config import Config
 from agent_fleet.model import Ceiling, Task
-from agent_fleet.plan import LanePlan
+from agent_fleet.plan import LanePlan, Plan
 from agent_fleet.queue import intake, lease, names
 from agent_fleet.queue.claim import Claim
 from agent_fleet.queue.view import task_from
 from agent_fleet.run import outlook, roster
-from agent_fleet.run.outlook import Outlook, Wishes
-from agent_fleet.text import duration, line
+from agent_fleet.run.gates import gates_of
+from agent_fleet.run.outlook import Known, Outlook, Wishes
+from agent_fleet.text import count, duration, line
 
 _SHOWN = 10
 
@@ -34,7 +35,8 @@ def command_line(shared: Shared, workers: int | None, cap: int | None, count: bo
     intake.recover(queue)
     lease.reclaim(queue, lapse=shared.config.get("queue.lapse"))
     wishes = Wishes(cap=cap or workers, **options)
-    seen = outlook.look(queue, shared.config, shared.plugins, wishes, running=roster.running(queue))
+    limits = Known(gates_of(queue, shared.config).waits(), {})
+    seen = outlook.look(queue, shared.config, shared.plugins, wishes, running=roster.running(queue), known=limits)
     for warning in seen.warnings:
         shared.warn(warning)
     first = _first(shared, seen) if not count else []
@@ -114,7 +116,7 @@ def text_of(seen: Outlook, first: list[dict[str, Any]]) -> str:
     rows += [_ceiling(ceiling, plan.binding) for ceiling in plan.ceilings]
     for lane in plan.lanes:
         rows += ["", *_lane(lane)]
-    rows += [f"  provider {name} cannot be used: {trouble}" for name, trouble in seen.troubles.items()]
+    rows += [f"  provider {name} cannot start: {trouble}" for name, trouble in seen.troubles.items()]
     capacity = seen.machine.capacity
     rows += [f"\n{text}" for text in (capacity.wait, capacity.degraded, *capacity.notes) if text]
     if first:
@@ -124,18 +126,27 @@ def text_of(seen: Outlook, first: list[dict[str, Any]]) -> str:
             for task in first
         ]
     waiting = seen.board.counts["inbox"]
-    rows += ["", "nothing waits" if not waiting else f"{waiting} tasks wait; start with: fleet run"]
+    if waiting:
+        rows += ["", f"{count(waiting, 'task')} in the inbox; " + _next_step(plan)]
+    else:
+        rows += ["", "nothing waits"]
     return "\n".join(rows)
+
+
+def _next_step(plan: Plan) -> str:
+    return "start with: fleet run" if plan.starts else "nothing more would start now"
 
 
 def _lane(lane: LanePlan) -> list[str]:
     by = f" by {', '.join(lane.providers)}" if lane.providers else ""
-    head = f"lane {lane.lane}{by}: {lane.workers} workers, {lane.running} at work, {lane.waiting} tasks wait"
+    waiting = count(lane.waiting, "task")
+    head = f"lane {lane.lane}{by}: {count(lane.workers, 'worker')}, {lane.running} at work, {waiting} in the inbox"
     return [head, *(_ceiling(ceiling, lane.binding) for ceiling in lane.ceilings)]
 
 
 def _ceiling(ceiling: Ceiling, binding: Ceiling) -> str:
-    number = "unknown" if ceiling.workers is None else f"{ceiling.workers}"
+    known = "no limit" if ceiling.source == "--force" else str(ceiling.workers)
+    number = "unknown" if ceiling.workers is None else known
     mark = "→" if ceiling == binding else " "
     age = "" if ceiling.at is None else f", {duration(max(0.0, time.time() - ceiling.at))} old"
     return f"  {mark} {ceiling.name:<16}{number:>8}  {ceiling.why}  [{ceiling.source}{age}]"

@@ -12,7 +12,7 @@ from agent_fleet.errors import FleetError
 from agent_fleet.ledger import Tally, spent
 from agent_fleet.run import history
 from agent_fleet.run.history import Coverage, TaskLine
-from agent_fleet.text import duration, line
+from agent_fleet.text import count, duration, line
 
 
 @command("report", help="Show what run RUN came to: coverage first, then every task with its evidence, then the cost.")
@@ -33,8 +33,8 @@ def _payload(run: str, covered: Coverage, lines: list[TaskLine], cost: Tally) ->
         "run": run,
         "coverage": {"asked": covered.asked, "done": covered.done, "others": covered.others, "whole": covered.is_whole},
         "tasks": [found._asdict() for found in lines],
-        "tokens": cost.usage.tokens,
-        "money": cost.money.as_record(),
+        "tokens": None if cost.is_unknown else cost.usage.tokens,
+        "money": None if cost.is_unknown else cost.money.as_record(),
     }
 
 
@@ -44,7 +44,7 @@ def _text(run: str, covered: Coverage, lines: list[TaskLine], cost: Tally, date:
     for found in lines:
         proof = ", checked by fleet" if found.checked and found.state == "done" else ""
         tries = (
-            f"{len(found.attempts)} attempts ({', '.join(found.attempts)})"
+            f"{count(len(found.attempts), 'attempt')} ({', '.join(found.attempts)})"
             if len(found.attempts) > 1
             else found.attempts[0]
         )
@@ -53,10 +53,13 @@ def _text(run: str, covered: Coverage, lines: list[TaskLine], cost: Tally, date:
         )
         if found.evidence:
             rows.append(f"        {line(found.evidence, 110)}")
+    return "\n".join([*rows, "", _used(cost, date)])
+
+
+def _used(cost: Tally, date: str) -> str:
+    if cost.is_unknown:
+        return "tokens and money: unknown, no attempt reported any (shell commands do not)"
     amount = cost.money.amount
     shown = "unknown" if amount is None else f"{amount:.4f} US dollars"
-    rows += [
-        "",
-        f"used {cost.usage.tokens:,} tokens; money: {shown} ({cost.money.basis or 'nothing was used'}; prices of {date})",
-    ]
-    return "\n".join(rows)
+    rest = f"; {count(cost.silent, 'attempt')} reported nothing" if cost.silent else ""
+    return f"used {cost.usage.tokens:,} tokens; money: {shown} ({cost.money.basis or 'nothing was used'}; prices of {date}){rest}"

@@ -16,7 +16,7 @@ from agent_fleet.run import outlook, roster
 from agent_fleet.run.console import open_console
 from agent_fleet.run.driver import Driver, Summary
 from agent_fleet.run.outlook import Wishes
-from agent_fleet.text import duration, printable
+from agent_fleet.text import count, duration, printable
 
 
 @command("run", help="Work the queue with at most WORKERS at once, as many as the plan allows if not given.")
@@ -72,7 +72,7 @@ def command_line(
     if summary.obstacle:
         raise FleetError(
             "unusable",
-            f"nothing could start, {summary.waiting} tasks wait: {summary.obstacle}",
+            f"nothing could start, {count(summary.waiting, 'task')} in the inbox: {summary.obstacle}",
             hint="mend that, or choose another with --provider or --lane; `fleet plugins` lists what there is",
         )
     shared.emit(summary._asdict(), lambda: _text(summary))
@@ -163,9 +163,11 @@ def _say_detached(shared: Shared, run: str, pid: int, log: str) -> None:
 
 def _text(summary: Summary) -> str:
     states = ", ".join(f"{number} {state}" for state, number in summary.states.items()) or "nothing was done"
-    rows = [f"{summary.run}: {states}; {summary.attempts} attempts in {duration(summary.seconds)}"]
+    rows = [f"{summary.run}: {states}; {count(summary.attempts, 'attempt')} in {duration(summary.seconds)}"]
     if summary.waiting:
-        rows.append(f"{summary.waiting} tasks still wait: {summary.why or 'fleet why ID tells for what'}")
+        rows.append(
+            f"{count(summary.waiting, 'task')} still in the inbox: {summary.why or 'fleet why ID tells for what'}"
+        )
     if summary.states.get("blocked"):
         rows.append("some wait for you: fleet blocked")
     return "\n".join(rows)

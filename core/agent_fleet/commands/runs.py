@@ -8,7 +8,7 @@ import time
 from agent_fleet.commands import Shared, command
 from agent_fleet.run import history, roster
 from agent_fleet.run.history import RunLine
-from agent_fleet.text import duration
+from agent_fleet.text import count, duration
 
 
 @command("runs", help="List the runs of this project: when they began, how long they took, how their tasks were left.")
@@ -34,4 +34,4 @@ def _row(line: RunLine, alive: bool | None) -> str:
         life = {True: "at work", None: "of unknown life", False: "its driver is gone"}[alive]
         took = f"{life}, began {duration(time.time() - line.started)} ago" if line.started is not None else life
     states = ", ".join(f"{number} {state}" for state, number in line.states.items())
-    return f"{line.id:>5}  {began}  {took}; {line.attempts} attempts" + (f": {states}" if states else "")
+    return f"{line.id:>5}  {began}  {took}; {count(line.attempts, 'attempt')}" + (f": {states}" if states else "")

@@ -9,6 +9,8 @@ import click
 
 from agent_fleet import journal
 from agent_fleet.commands import Shared, command
+from agent_fleet.ledger import usage_from
+from agent_fleet.prices import COUNTS
 from agent_fleet.queue import lease, records
 from agent_fleet.text import line, printable
 
@@ -39,7 +41,7 @@ def _text(found: dict[str, Any]) -> str:
     body = found["task"]
     rows = [f"{found['id']}  {found['state']}  lease {found['generation']}"]
     if found["owner"]:
-        rows.append(f"held by {line(found['owner']['agent'] or '?')} in lane {found['owner']['lane'] or '-'}")
+        rows.append(f"held by {line(found['owner']['agent'] or '?')}" + _lane(found["owner"]["lane"]))
     rows += [
         f"{name}: {_value(body[name])}" for name in sorted(body) if name not in ("v", "id", "gate", "created", "target")
     ]
@@ -48,15 +50,39 @@ def _text(found: dict[str, Any]) -> str:
     for attempt in found["attempts"]:
         charged = ", charged" if attempt.get("charged") else ""
         rows.append(f"\nlease {attempt['generation']}: {attempt.get('outcome')}{charged}")
-        rows += [
-            f"  {name}: {_value(attempt[name])}" for name in ("reason", "result", "check", "usage") if attempt.get(name)
-        ]
+        rows += [f"  {name}: {_value(attempt[name])}" for name in ("reason", "result") if attempt.get(name)]
+        rows += [f"  {name}: {text}" for name, text in (("check", _check(attempt)), ("used", _used(attempt))) if text]
     rows += ["", *(f"{_when(event)}  {event.get('event')}  {_rest(event)}" for event in found["history"])]
     return "\n".join(rows)
 
 
+def _lane(name: object) -> str:
+    return f" in lane {name}" if name else ""
+
+
 def _value(value: object) -> str:
     return printable(value) if isinstance(value, str) else printable(str(value))
+
+
+def _check(attempt: dict[str, Any]) -> str:
+    """The check that fleet ran, how it ended and what it said."""
+    found = attempt.get("check")
+    if not isinstance(found, dict):
+        return ""
+    code = found.get("code")
+    ended = "did not end by itself" if code is None else f"exited {code}"
+    said = printable(str(found.get("output") or "")).strip()
+    return f"`{line(str(found.get('command')))}` {ended}" + (f"\n{said}" if said else "")
+
+
+def _used(record: dict[str, Any]) -> str:
+    """What was used, in the classes that were; an empty string where nobody reported anything."""
+    usage = usage_from(record.get("usage"))
+    if usage is None:
+        return ""
+    classes = [f"{name.replace('_', ' ')} {number:,}" for name in COUNTS if (number := getattr(usage, name))]
+    money = [] if usage.money is None else [f"{usage.money:.4f} US dollars by its own account"]
+    return ", ".join([*classes, *money]) + (" (partial)" if usage.partial else "")
 
 
 def _when(event: dict[str, Any]) -> str:
@@ -67,4 +93,7 @@ def _when(event: dict[str, Any]) -> str:
 
 
 def _rest(event: dict[str, Any]) -> str:
-    return line(" ".join(f"{name}={value}" for name, value in event.items() if name not in _OWN), 160)
+    told = {name: value for name, value in event.items() if name not in _OWN and value not in (None, "")}
+    words = [f"{name}={value}" for name, value in told.items() if not isinstance(value, dict | list)]
+    used = _used(event)
+    return line(" ".join([*words, *([f"used: {used}"] if used else [])]), 160)

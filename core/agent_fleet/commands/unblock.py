@@ -31,7 +31,11 @@ def command_line(
     for task in chosen:
         place = queue.require(task)
         if place.state != "blocked":
-            raise FleetError("wrong_state", f"{task} is in {place.state}, not blocked", hint="nothing was changed")
+            raise FleetError(
+                "wrong_state",
+                f"{task} is in {place.state}, not blocked",
+                hint=f"nothing was changed; `fleet why {task}` tells more",
+            )
     text = read_text(answer, "the answer") if answer is not None else ""
     for task in chosen:
         if text:

@@ -14,8 +14,9 @@ from agent_fleet.queue.claim import Claim
 from agent_fleet.queue.store import Place
 from agent_fleet.queue.view import task_from
 from agent_fleet.run import outlook, roster
+from agent_fleet.run.gates import gates_of
 from agent_fleet.run.outlook import Outlook, Wishes
-from agent_fleet.text import duration, printable
+from agent_fleet.text import count, duration, printable
 
 
 @command("why", help="Say why task ID waits, who works on it, or what became of it.")
@@ -52,7 +53,7 @@ def _settled(shared: Shared, task: str, place: Place) -> list[dict[str, Any]]:
         found.append(
             _reason(
                 "next",
-                f"{records.charged(shared.queue, task)} attempts were charged; try again with: fleet reset {task}",
+                f"charged: {count(records.charged(shared.queue, task), 'attempt')}; try again with: fleet reset {task}",
             )
         )
     return found
@@ -103,7 +104,8 @@ def _from_plan(shared: Shared, task: Task, seen: Outlook) -> list[dict[str, Any]
     if facts.unusable:
         found.append(_reason("lane", f"lane {name}: {facts.unusable}"))
     provider = seen.routes.provider_for(task.need, task.provider)
-    trouble = outlook.provider_trouble(shared.plugins, provider)
+    gate = gates_of(shared.queue, shared.config).waits().get(provider)
+    trouble = gate or outlook.provider_trouble(shared.plugins, provider)
     if trouble:
         found.append(_reason("provider", f"provider {provider}: {trouble}"))
     if seen.machine.capacity.wait:
@@ -113,7 +115,7 @@ def _from_plan(shared: Shared, task: Task, seen: Outlook) -> list[dict[str, Any]
         found.append(_reason(lane.binding.name, f"lane {name} is full with {lane.running} at work: {lane.binding.why}"))
     ahead = sum(group.count for group in seen.board.waiting if group.priority < task.priority)
     if ahead:
-        found.append(_reason("order", f"{ahead} tasks of a higher priority are before it"))
+        found.append(_reason("order", f"before it: {count(ahead, 'task')} of a higher priority"))
     if not any(alive for _, alive in roster.runs(shared.queue)):
         found.append(_reason("no run", "no run is at work in this project; start one with: fleet run"))
     return found or [_reason("turn", "nothing stands in its way: it is its turn after the older tasks of its priority")]

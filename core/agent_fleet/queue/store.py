@@ -44,6 +44,7 @@ DIRS = (
     "runs",
     "logs",
 )
+FILES = ("queue.json", "journal.jsonl", "holds.json", "gates.json")
 
 
 class Place(NamedTuple):
@@ -234,11 +235,18 @@ class Queue:
     def require(self, task: str) -> Place:
         """Where a task is now. Raises FleetError (`not_found`)."""
         place = self.find(task)
-        if place is None:
-            raise FleetError(
-                "not_found", f"there is no task {task!r}", hint="`fleet list` shows the tasks of this project"
-            )
-        return place
+        if place is not None:
+            return place
+        if names.is_id(task):
+            for name in self.listing("quarantine"):
+                if f"-{task}.g" in name:
+                    where = os.path.relpath(self.path("quarantine", name), os.path.dirname(self.dir))
+                    raise FleetError(
+                        "not_found",
+                        f"{task} was set aside: its file could not be used",
+                        hint=f"look at {where}, then add the task again",
+                    )
+        raise FleetError("not_found", f"there is no task {task!r}", hint="`fleet list` shows the tasks of this project")
 
     def find_active(self, task: str) -> Place | None:
         prefix = task + ".g"

@@ -33,7 +33,7 @@ _STEPS = {
 
 
 class Report(NamedTuple):
-    """What `verify` found: `faults` are disagreements; `notes` are gaps and torn lines that a crash explains."""
+    """What `verify` found: `faults` are disagreements; `notes` are gaps that a crash explains, and files set aside."""
 
     tasks: int
     lines: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,7 +19,7 @@ from agent_fleet.protocols import Reader
 from agent_fleet.queue import intake, names
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
-from agent_fleet.run import logs, roster
+from agent_fleet.run import logs, notice, roster
 from agent_fleet.run.admission import Admission
 from agent_fleet.run.adoption import Adoption
 from agent_fleet.run.console import Console
@@ -340,6 +341,14 @@ class Driver:
         kind = "" if outcome.kind == found.state else f" ({outcome.kind}{cost})"
         said = line(what, 140)
         self.console.say(f"{found.attempt.task}  {found.state}{kind} after {duration(found.seconds)}: {said}")
+        if found.state == "blocked":
+            self._notify(found.attempt.task, said)
+
+    def _notify(self, task: str, why: str) -> None:
+        environ = self._bench.environ
+        command = notice.order(sys.platform, environ, f"fleet: {task} waits for you", why)
+        if command is not None:
+            self._pool.submit(notice.show, command, environ)
 
 
 def _worth_telling(watcher: Watcher, piece: bytes, purse: Purse | None) -> list[Event]:

@@ -18,6 +18,7 @@ from agent_fleet.config import Config
 from agent_fleet.model import Outcome
 from agent_fleet.queue.lock import DirLock
 from agent_fleet.queue.store import BadFileError, Queue, read_json, write_whole
+from agent_fleet.text import duration
 
 # first and longest wait where nobody says when to come back, in units of `run.backoff` (30 s)
 BACKOFF: Final = {"limit": (1.0, 30.0), "overload": (1 / 6, 10.0)}
@@ -119,6 +120,15 @@ class Gates:
         if gate.prober and gate.prober != me and identity.is_alive(gate.prober) is not False:
             return f"{gate.why} (somebody tries already whether it is over)"
         return ""
+
+    def waits(self) -> dict[str, str]:
+        """Why nobody tries a gate yet, and when one will. A wall is left out: the next run tries it at once."""
+        now = self._clock()
+        return {
+            name: f"{gate.why}; tried again in {duration(gate.until - now)}"
+            for name, gate in self.read().items()
+            if gate.until is not None and now < gate.until
+        }
 
     def probe(self, name: str, me: str) -> bool:
         """Take the right to try whether a closed gate's reason is over; True also where no gate is closed."""

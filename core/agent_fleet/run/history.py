@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from agent_fleet import journal
 from agent_fleet.queue import records
 from agent_fleet.queue.store import BadFileError, Queue, read_json
+from agent_fleet.text import count
 
 
 class RunLine(NamedTuple):
@@ -45,7 +46,7 @@ class Coverage(NamedTuple):
 
     def __str__(self) -> str:
         rest = ", ".join(f"{number} {name}" for name, number in sorted(self.others.items()))
-        return f"{self.done} of {self.asked} tasks done" + (f"; {rest}" if rest else "")
+        return f"{self.done} of {count(self.asked, 'task')} done" + (f"; {rest}" if rest else "")
 
 
 def runs(queue: Queue) -> list[RunLine]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from agent_fleet.model import Outcome
+from agent_fleet.plan import SHELL
 from agent_fleet.run.gates import BACKOFF, Gate, Gates
 
 WALLS: Final = (*BACKOFF, "auth")
@@ -49,6 +50,8 @@ class Pacing:
     def note(self, provider: str, outcome: Outcome, *, ended_by_us: bool) -> None:
         """Learn from an attempt that is settled. The gates themselves were closed or opened when it was."""
         self._probing.discard(provider)
+        if provider == SHELL:
+            return  # every task brings its own program: how one ended says nothing about the next
         unexplained = outcome.kind in ("unknown", "crashed") and not outcome.result.strip() and not ended_by_us
         self._unexplained[provider] = self._unexplained.get(provider, 0) + 1 if unexplained else 0
 

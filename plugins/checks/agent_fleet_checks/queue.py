@@ -1,4 +1,4 @@
-"""Whether the queue directory is kept out of git, and whether its file system takes locks."""
+"""Whether the queue directory is kept out of git, can be written to, and lies on a file system that takes locks."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class Queue:
             yield Finding(level="warning", text=f"there is no queue at {self._directory}", hint="run `fleet init`")
             return
         yield self._lock()
+        yield from self._room()
         yield from self._git(root)
 
     def mend(self, root: str) -> Iterable[Finding]:
@@ -65,6 +66,15 @@ class Queue:
         finally:
             os.close(descriptor)
         return Finding(level="ok", text="the file system of the queue takes locks")
+
+    def _room(self) -> Iterable[Finding]:
+        """Whether anything can be written there; says nothing where it can."""
+        if not os.access(self._directory, os.W_OK | os.X_OK):
+            hint = "give this user access to it, or make the file system writable"
+            yield Finding(level="fault", text="nothing can be written to the queue directory", hint=hint)
+        state = os.statvfs(self._directory)
+        if state.f_blocks and not state.f_bavail:
+            yield Finding(level="fault", text="the queue's file system is full", hint="free some space")
 
     def _git(self, root: str) -> Iterable[Finding]:
         try:
