@@ -62,6 +62,21 @@ def test_a_mark_of_byte_order_and_dos_line_ends_are_accepted() -> None:
     assert [(body["target"], body["title"]) for body in bodies] == [("one", "1"), ("two", "2")]
 
 
+@given(
+    st.lists(
+        st.sampled_from(["x", "https://a.example/1", "plain | t", "http://b/ | t | n", "a://b | n", "- | t"]),
+        min_size=1,
+    ),
+    st.sampled_from(
+        [{}, {"need": "browser"}, {"kind": "form"}, {"kind": "write", "priority": 2}, {"title": "t", "need": "command"}]
+    ),
+)
+def test_a_line_becomes_the_same_task_in_a_batch_and_alone(batched: list[str], defaults: dict[str, Any]) -> None:
+    habits = Habits(browser_kinds=["form"], write_kinds=["write"])
+    together = batch.parse("\n".join(batched).encode(), habits, defaults)
+    assert together == [task_body({**defaults, **batch.from_line(line)}, habits) for line in batched]
+
+
 def test_json_lines_carry_every_field() -> None:
     fields = {"target": "x", "priority": 2, "touches": ["a"], "check": "make", "budget": {"tokens": 5}, "writes": True}
     (body,) = parse(json.dumps(fields))

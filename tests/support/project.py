@@ -24,9 +24,11 @@ from agent_fleet import cli
 user, commands = json.load(sys.stdin)
 answers = []
 if user:  # who may perhaps not read the program: so what it needs is loaded before
-    import agent_fleet.queue.intake, agent_fleet.queue.touches, agent_fleet.project, agent_fleet.config, urllib.parse
+    from agent_fleet.commands.table import COMMANDS
+    import agent_fleet.clicked, agent_fleet.config, agent_fleet.project, urllib.parse
+    import agent_fleet.queue.intake, agent_fleet.queue.touches
     for arguments in commands:
-        importlib.import_module("agent_fleet.commands." + cli.COMMANDS[arguments[0]][0])
+        importlib.import_module("agent_fleet.commands." + COMMANDS[arguments[0]][0])
     os.setgroups([])
     os.setgid(user)
     os.setuid(user)

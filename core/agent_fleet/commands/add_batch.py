@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import Any
 
@@ -28,6 +29,7 @@ from agent_fleet.queue.store import BadFileError, read_bytes
 @click.option("--source", help="Where the tasks come from.")
 @click.option("--untrusted", is_flag=True, help="The texts come from outside: agents treat them as data.")
 def command_line(shared: Shared, file: str, **options: Any) -> None:
+    gc.disable()  # a batch holds no cycles, and looking for them is a tenth of its cost
     bodies = batch.parse(_read(file), habits(shared), given(options))
     queue = shared.made_queue()
     ids = intake.add(queue, bodies)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from agent_fleet.errors import FleetError
-from agent_fleet.queue.task import Habits, task_body
+from agent_fleet.queue.task import Habits, like, task_body
 
 
 def parse(data: bytes, habits: Habits, defaults: dict[str, Any]) -> list[dict[str, Any]]:
@@ -22,11 +22,16 @@ def parse(data: bytes, habits: Habits, defaults: dict[str, Any]) -> list[dict[st
     numbered = [(number, line.rstrip("\r")) for number, line in enumerate(text.split("\n"), 1)]
     lines = [(number, line) for number, line in numbered if line.strip()]
     as_json = bool(lines) and lines[0][1].lstrip().startswith("{")
-    bodies = []
+    bodies: list[dict[str, Any]] = []
+    first: dict[str, Any] | None = None
     for number, line in lines:
         try:
             fields = _from_json(line) if as_json else from_line(line)
-            bodies.append(task_body({**defaults, **fields}, habits))
+            body = None if as_json or first is None else like(first, fields)
+            if body is None:
+                body = task_body({**defaults, **fields}, habits)
+                first = first or task_body({**defaults, "target": "a sentence"}, habits)
+            bodies.append(body)
         except FleetError as error:
             raise FleetError(error.code, f"line {number}: {error.message}", hint=error.hint) from None
     return bodies
@@ -50,7 +55,12 @@ def from_line(line: str) -> dict[str, Any]:
 
 
 def _named(parts: list[str]) -> dict[str, Any]:
-    return dict(zip(("target", "title", "notes"), (part.strip() for part in parts), strict=False))
+    fields = {"target": parts[0].strip()}
+    if len(parts) > 1:
+        fields["title"] = parts[1].strip()
+    if len(parts) > 2:
+        fields["notes"] = parts[2].strip()
+    return fields
 
 
 def _from_json(line: str) -> dict[str, Any]:

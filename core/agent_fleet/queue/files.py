@@ -87,7 +87,7 @@ def write_whole(path: str, data: bytes, *, durable: bool = True) -> None:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
+    view = memoryview(data)[os.write(descriptor, data) :]
     while view:
         view = view[os.write(descriptor, view) :]
 

@@ -20,7 +20,6 @@ from agent_fleet.queue.store import Queue
 from agent_fleet.queue.task import resolve_needs
 
 _SYNC_EACH_UP_TO = 64
-_NOTHING: tuple[Any, ...] = ("", [], {}, False)
 
 
 def add(queue: Queue, bodies: Sequence[dict[str, Any]]) -> list[str]:
@@ -52,12 +51,14 @@ def add(queue: Queue, bodies: Sequence[dict[str, Any]]) -> list[str]:
             raise
         queue.notices.append(f"the batch is added, but some of it waits for the next command: {error.strerror}")
     try:
-        queue.journal.extend(
-            {"event": "added", "task": body["id"], "gen": 0, "to": "inbox", "need": body["need"]} for body in bodies
-        )
+        queue.journal.extend(_told(body) for body in bodies)
     except OSError as error:
         queue.notices.append(f"the tasks are added, but the journal could not be written: {error.strerror}")
     return ids
+
+
+def _told(body: dict[str, Any]) -> dict[str, Any]:
+    return {"event": "added", "task": body["id"], "gen": 0, "to": "inbox", "need": body["need"]}
 
 
 def recover(queue: Queue) -> int:
@@ -144,19 +145,19 @@ def _stage(stage: str, bodies: Sequence[dict[str, Any]], now: float) -> list[str
     encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
     each = len(bodies) <= _SYNC_EACH_UP_TO
     os.mkdir(stage)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     for body in bodies:
         body["created"] = now
+        task = body["id"]
         track = names.track_name(body["priority"], body["need"], body["lane"], body["provider"])
-        directory = f"{stage}/{track}/{names.bucket_of(body['id'])}/{_gate(body)}"
+        directory = f"{stage}/{track}/{names.bucket_of(task)}/{_gate(body)}"
         if directory not in made:
             os.makedirs(directory, exist_ok=True)
             made.add(directory)
-        path = f"{directory}/{names.entry_name(body['id'], 0)}"
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        text = encode({name: value for name, value in body.items() if value})
+        descriptor = os.open(f"{directory}/{names.entry_name(task, 0)}", flags, 0o644)
         try:
-            write_all(
-                descriptor, encode({name: value for name, value in body.items() if value not in _NOTHING}).encode()
-            )
+            write_all(descriptor, text.encode())
             if each:
                 os.fsync(descriptor)
         finally:

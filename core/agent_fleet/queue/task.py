@@ -62,6 +62,18 @@ def task_body(fields: dict[str, Any], habits: Habits) -> dict[str, Any]:
     return body
 
 
+def like(body: dict[str, Any], texts: dict[str, str]) -> dict[str, Any] | None:
+    """A body that differs from a checked one in its texts alone; None where they may decide something else as well.
+
+    For long batches: checking every field of every line again is most of the cost of adding it.
+    """
+    if body["host"] or "://" in texts["target"] or not texts["target"].strip():
+        return None
+    for name, text in texts.items():
+        _text(name, text)
+    return {**body, **texts}
+
+
 def gate_of(host: str, paths: Sequence[str]) -> str:
     """The class of tasks that can be claimed under the same condition: same host, same touched paths."""
     shown = host
