@@ -103,7 +103,8 @@ def _payload(seen: Outlook, first: list[dict[str, Any]]) -> dict[str, Any]:
         "degraded": seen.machine.capacity.degraded or None,
         "notes": list(seen.machine.capacity.notes),
         "first": first,
-        "unusable_providers": dict(seen.troubles),
+        "unusable_providers": {name: why for name, why in seen.troubles.items() if name not in seen.gated},
+        "gates": dict(seen.gated),
     }
 
 
@@ -114,7 +115,8 @@ def text_of(seen: Outlook, first: list[dict[str, Any]]) -> str:
     rows += [_ceiling(ceiling, plan.binding) for ceiling in plan.ceilings]
     for lane in plan.lanes:
         rows += ["", *_lane(lane)]
-    rows += [f"  provider {name} cannot be used: {trouble}" for name, trouble in seen.troubles.items()]
+    for name, trouble in seen.troubles.items():
+        rows.append(f"  provider {name} {'waits' if name in seen.gated else 'cannot be used'}: {trouble}")
     capacity = seen.machine.capacity
     rows += [f"\n{text}" for text in (capacity.wait, capacity.degraded, *capacity.notes) if text]
     if first:

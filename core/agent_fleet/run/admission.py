@@ -86,7 +86,6 @@ class Admission:
         self._price = 0.0
         self._misses = 0
         self._pressed = 0
-        self._gated: dict[str, str] = {}
 
     def next(self, at_work: Collection[Watcher], returned: Collection[str]) -> Answer:
         """Look, and start one worker if there is room. `at_work` are the run's workers, `returned` the tasks that came back."""
@@ -121,7 +120,6 @@ class Admission:
             running[watcher.attempt.lane] = running.get(watcher.attempt.lane, 0) + 1
         # a worker that has just started has not taken the memory yet that it was let in for
         owed = sum(max(0.0, self._price - watcher.memory) for watcher in at_work)
-        self._gated = self.pacing.obstacles(self._providers())
         seen = outlook.look(
             self.queue,
             self.config,
@@ -130,11 +128,12 @@ class Admission:
             running=running,
             owed_memory=owed,
             book=self.book,
-            known=Known({**self._known.providers, **self._gated}, self._known.lanes),
+            known=self._known,
+            gated=self.pacing.obstacles(),
         )
         self._price = seen.machine.cost.memory
         providers = {name: seen.troubles.get(name, "") for lane in seen.plan.lanes for name in lane.providers}
-        providers = {name: trouble for name, trouble in providers.items() if name not in self._gated}
+        providers = {name: trouble for name, trouble in providers.items() if name not in seen.gated}
         self._known = Known({**providers, **self._known.providers}, self._known.lanes)
         for warning in seen.warnings:
             self._say_once(warning, f"warning: {warning}")
@@ -264,7 +263,7 @@ class Admission:
 
     def _tell_troubles(self, seen: Outlook) -> None:
         for name, trouble in sorted(seen.troubles.items()):
-            if name in self._gated:
+            if name in seen.gated:
                 self._say_once(f"gate {name}", f"{name} waits: {trouble}")
                 continue
             self._say_once(f"provider {name}", f"provider {name} cannot be used: {trouble}; its tasks wait")
@@ -296,8 +295,7 @@ class Admission:
         if found is None:
             return False
         gate, seconds = found
-        until = time.strftime("%H:%M:%S", time.localtime(gate.until))
-        self._explain(f"{gate.name} waits {duration(seconds)}, until {until}: {gate.why}", key=f"until {until}")
+        self._explain(f"{gate.name} waits {duration(seconds)}, {gate.ends}: {gate.why}", key=gate.ends)
         return True
 
     def _pressure(self, seen: Outlook, at_work: int) -> str:
@@ -308,9 +306,6 @@ class Admission:
             return ""
         self._pressed = 0
         return wait
-
-    def _providers(self) -> set[str]:
-        return {*self.pacing.gates.read(), *self._known.providers}
 
     def _waits_for_a_hold(self) -> bool:
         held = [hold for hold in holds.read(self.queue).values() if isinstance(hold.get("until"), int | float)]

@@ -40,6 +40,13 @@ class Gate:
     def is_shut(self, now: float) -> bool:
         return self.until is None or now < self.until
 
+    @property
+    def ends(self) -> str:
+        """When it is tried again, for people."""
+        if self.until is None:
+            return "until a new run tries again"
+        return f"until {time.strftime('%H:%M:%S', time.localtime(self.until))}"
+
 
 def closed_by(
     before: Gate | None, name: str, outcome: Outcome, now: float, *, longest: float, unit: float, jitter: float
@@ -109,13 +116,17 @@ class Gates:
                 gates[name] = gate
         return gates
 
+    def obstacles(self, me: str) -> dict[str, str]:
+        """What must not start now, and why and until when. A gate whose time has come lets one prober through."""
+        return {name: why for name, gate in self.read().items() if (why := self._obstacle(gate, me))}
+
     def obstacle(self, name: str, me: str) -> str:
-        """Why a start of this kind must wait, or an empty string. A gate whose time has come lets one prober through."""
-        gate = self.read().get(name)
-        if gate is None:
-            return ""
+        """Why a start of this kind must wait, or an empty string."""
+        return self.obstacles(me).get(name, "")
+
+    def _obstacle(self, gate: Gate, me: str) -> str:
         if gate.is_shut(self._clock()):
-            return gate.why
+            return f"{gate.why}; {gate.ends}"
         if gate.prober and gate.prober != me and identity.is_alive(gate.prober) is not False:
             return f"{gate.why} (somebody tries already whether it is over)"
         return ""
