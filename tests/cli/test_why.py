@@ -97,7 +97,8 @@ def test_ten_tasks_that_wait_for_ten_different_things(site: Site) -> None:
     site.configure(QUICK + "".join(f'[agents.{name}]\nargv = ["{word}", "600"]\n' for name, word in agents.items()))
     busy_host = site.add("https://a.example/1", "--priority", "1")
     busy_path = site.command("true", "--touches", "src", "--priority", "2")
-    assert [task.task for _ in range(2) if (task := take(site.queue(), enlist(site.queue())))] == [busy_host, busy_path]
+    taken = [take(site.queue(), enlist(site.queue())) for _ in range(2)]
+    assert [each and each.task for each in taken] == [busy_host, busy_path]
     slow = ("--provider", "slow", "--priority", "1")
     sleepers = [site.add("part", *slow), site.add("part", "--lane", "serial", *slow)]
     reset = time.time() + 3600

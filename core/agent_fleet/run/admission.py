@@ -221,6 +221,17 @@ class Admission:
         self._tasks.add(task.id)
         self.next_start = time.monotonic() + self.stagger
         why = seen.plan.binding
+        self.queue.tell(
+            "admitted",
+            task=task.id,
+            gen=claimed.generation,
+            run=self.run.id,
+            at_work=at_work + 1,
+            planned=seen.plan.workers,
+            bound_by=why.name,
+            why=why.why,
+            readings={name: reading.value for name, reading in sorted(seen.machine.folded.items())},
+        )
         self._say(
             f"{task.id}  started in {lane} by {provider} as {begun.id}: {line(task.title or task.target, 70)}"
             f"  [{at_work + 1} of {seen.plan.workers}, bound by {why.name}: {line(why.why, 90)}]"
