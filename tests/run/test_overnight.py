@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,15 @@ def attempts(project: FleetProject, task: str) -> list[dict[str, Any]]:
 def scripts(*told: str) -> str:
     """One script for each lease of a task, the last for all that follow."""
     return "SCRIPT: " + json.dumps([json.loads(each.partition("SCRIPT:")[2]) for each in told])
+
+
+def swapped() -> int:
+    """The bytes that this machine has written to swap since it started (proc(5), vmstat); 0 where nothing tells."""
+    try:
+        lines = Path("/proc/vmstat").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) * os.sysconf("SC_PAGE_SIZE") for line in lines if line.startswith("pswpout "))
 
 
 def is_clean(project: FleetProject) -> bool:
@@ -175,7 +185,9 @@ def test_a_worker_that_outgrows_its_ceiling_is_ended_and_its_neighbours_finish(f
         + "[queue]\nmax_attempts = 1\n"
         + '[capacity]\nmax_mem_per_worker = "150 MiB"\nmax_processes_per_worker = 60\n'
     )
+    before = swapped()
     answer = project.run("--max", "4")
+    assert swapped() - before < 16 << 20, "the machine does not swap, whatever else little is written out on it"
     assert [project.show(task)["state"] for task in good] == ["done"] * 8, answer.err
     found = {task: attempts(project, task)[0] for task in (leak, burst)}
     assert found[leak]["exit"]["cause"] == "memory", found[leak]
@@ -184,6 +196,10 @@ def test_a_worker_that_outgrows_its_ceiling_is_ended_and_its_neighbours_finish(f
     told = {event["task"]: event for event in journal(project) if event["event"] == "finished"}
     assert "memory" in told[leak]["reason"]
     assert "processes" in told[burst]["reason"]
+    admitted = [event for event in journal(project) if event["event"] == "admitted"]
+    assert [event["task"] for event in admitted] == [task for _, task in starts(project)]
+    assert all(1 <= event["at_work"] <= 4 and event["planned"] >= 1 and event["bound_by"] for event in admitted)
+    assert all(event["readings"]["memory_available"] > 0 for event in admitted)
     assert is_clean(project)
 
 
