@@ -50,6 +50,16 @@ def test_show_names_the_check_that_fleet_ran_and_what_came_of_it(site: Site) -> 
     assert "{" not in shown, "no data structure is shown to a person"
 
 
+def test_a_task_whose_file_was_set_aside_since_is_not_called_lost(site: Site) -> None:
+    task = site.command("echo seen")
+    site.work()
+    (path,) = site.dir.glob(f"done/*/{task}.g1.json")
+    path.write_bytes(b"")
+    site.json("list")
+
+    assert site.json("report", "r1")["coverage"]["others"] == {"set aside": 1}
+
+
 def test_a_run_that_does_not_exist_is_not_found(site: Site) -> None:
     site.add("x")
     assert site.json("report", "r9", status=4)["code"] == "not_found"

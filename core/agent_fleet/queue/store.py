@@ -237,16 +237,20 @@ class Queue:
         place = self.find(task)
         if place is not None:
             return place
-        if names.is_id(task):
-            for name in self.listing("quarantine"):
-                if f"-{task}.g" in name:
-                    where = os.path.relpath(self.path("quarantine", name), os.path.dirname(self.dir))
-                    raise FleetError(
-                        "not_found",
-                        f"{task} was set aside: its file could not be used",
-                        hint=f"look at {where}, then add the task again",
-                    )
+        aside = self.set_aside(task)
+        if aside:
+            where = os.path.relpath(self.path("quarantine", aside), os.path.dirname(self.dir))
+            raise FleetError(
+                "not_found",
+                f"{task} was set aside: its file could not be used",
+                hint=f"look at {where}, then add the task again",
+            )
         raise FleetError("not_found", f"there is no task {task!r}", hint="`fleet list` shows the tasks of this project")
+
+    def set_aside(self, task: str) -> str:
+        """The name in `quarantine/` of a file of this task, or an empty text."""
+        known = self.listing("quarantine") if names.is_id(task) else ()
+        return next((name for name in known if f"-{task}.g" in name), "")
 
     def find_active(self, task: str) -> Place | None:
         prefix = task + ".g"

@@ -87,7 +87,7 @@ def tasks(queue: Queue, run: str) -> Iterator[TaskLine]:
         yield TaskLine(
             task=task,
             title=str((body or {}).get("title") or (body or {}).get("target") or ""),
-            state=place.state if place else "lost",
+            state=place.state if place else "set aside" if queue.set_aside(task) else "lost",
             attempts=tuple(str(outcome.get("outcome") or "not settled") for outcome in outcomes),
             evidence=str(last.get("result" if done else "reason") or ""),
             checked=bool(last.get("check")),
