@@ -59,7 +59,7 @@ def test_off_a_terminal_there_are_plain_lines_on_stderr_and_the_answer_on_stdout
     task = site.command("echo hi")
     answer = site.work()
 
-    assert answer.out.splitlines()[0].startswith("r1: 1 done; 1 attempts in ")
+    assert answer.out.splitlines()[0].startswith("r1: 1 done; 1 attempt in ")
     assert f"{task}  started in headless by command as r1-w1" in answer.err
     assert "\x1b" not in answer.out + answer.err
 
