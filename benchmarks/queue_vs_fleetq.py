@@ -102,8 +102,15 @@ def install(fresh: bool) -> tuple[Tool, Tool]:
     return Tool("ours", ours / "bin" / "fleet"), Tool("fleetq", theirs / "bin" / "fleet")
 
 
-def environment(home: Path) -> dict[str, str]:
-    return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(home), "LANG": "C.UTF-8", "FLEET_NO_NOTIFY": "1"}
+def environment(place: Path) -> dict[str, str]:
+    """What a command sees. The project is named: a queue further up would be taken for it, and its tasks be counted."""
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": str(place.parent),
+        "AGENT_ROOT": str(place),
+        "LANG": "C.UTF-8",
+        "FLEET_NO_NOTIFY": "1",
+    }
 
 
 def run(tool: Tool, place: Path, *args: str) -> float:
@@ -112,7 +119,7 @@ def run(tool: Tool, place: Path, *args: str) -> float:
     subprocess.run(
         [str(tool.command), *args],
         cwd=place,
-        env=environment(place.parent),
+        env=environment(place),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         check=True,

@@ -161,6 +161,7 @@ def test_words_about_the_account_itself_are_no_answer_even_of_a_process_that_end
         ("resets 12am (UTC)", utc("2026-06-25T00:00")),
         ("resets 12pm (UTC)", utc("2026-06-25T12:00")),
         ("resets 2:29pm (UTC)", utc("2026-06-25T14:29")),
+        ("resets 2:30pm (UTC)", utc("2026-06-24T14:31")),
         ("resets 2:31pm (UTC)", utc("2026-06-24T14:31")),
         ("resets 14:31 UTC", utc("2026-06-24T14:31")),
         ("resets at 23:59 (GMT)", utc("2026-06-24T23:59")),

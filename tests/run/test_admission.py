@@ -187,6 +187,16 @@ def test_a_command_may_be_silent_but_not_run_longer_than_its_budget(site: Site) 
     assert site.record(long)["exit"]["cause"] == "timeout"
 
 
+def test_a_budget_of_seconds_holds_over_all_attempts(site: Site) -> None:
+    task = site.command("sleep 1.5; exit 1", "--budget", "seconds=2.5")
+    site.work(status=1)
+
+    first, second, last = site.records(task)
+    assert (first["outcome"], second["outcome"], last["outcome"]) == ("failed", "timeout", "budget")
+    assert second["exit"]["seconds"] < 2.4, "it got what the first had left"
+    assert "seconds used" in last["reason"]
+
+
 def test_retries_end_at_the_cap_of_the_run(site: Site) -> None:
     site.configure("[run]\nstagger = 0\nattempts = 4\n[queue]\nmax_attempts = 100\n")
     task = site.command("exit 1")

@@ -16,8 +16,7 @@ from agent_fleet.queue import intake, lease, names
 from agent_fleet.queue.claim import Claim
 from agent_fleet.queue.view import task_from
 from agent_fleet.run import outlook, roster
-from agent_fleet.run.gates import gates_of
-from agent_fleet.run.outlook import Known, Outlook, Wishes
+from agent_fleet.run.outlook import Outlook, Wishes
 from agent_fleet.text import count, duration, line
 
 _SHOWN = 10
@@ -35,8 +34,7 @@ def command_line(shared: Shared, workers: int | None, cap: int | None, count: bo
     intake.recover(queue)
     lease.reclaim(queue, lapse=shared.config.get("queue.lapse"))
     wishes = Wishes(cap=cap or workers, **options)
-    limits = Known(gates_of(queue, shared.config).waits(), {})
-    seen = outlook.look(queue, shared.config, shared.plugins, wishes, running=roster.running(queue), known=limits)
+    seen = outlook.look(queue, shared.config, shared.plugins, wishes, running=roster.running(queue))
     for warning in seen.warnings:
         shared.warn(warning)
     first = _first(shared, seen) if not count else []
@@ -49,7 +47,12 @@ def _first(shared: Shared, seen: Outlook) -> list[dict[str, Any]]:
     search = Claim(queue, lease.Owner("", "", "", ""), outlook.rules_of(queue, config))
     found: list[dict[str, Any]] = []
     taken: dict[str, int] = {}
-    for candidate in search.candidates():
+
+    def wanted(_priority: int, need: str, _lane: str, provider: str) -> bool:
+        # by the track alone, so that no file is read of tasks that cannot start
+        return seen.routes.provider_for(need, provider) not in seen.troubles
+
+    for candidate in search.candidates(wanted):
         if candidate.task in search.rules.holds or _is_full(candidate.gate, taken, config):
             continue
         body = queue.body(candidate.path, candidate.task)
@@ -59,8 +62,6 @@ def _first(shared: Shared, seen: Outlook) -> list[dict[str, Any]]:
         if _is_full(gate, taken, config):
             continue
         task = task_from(body)
-        if seen.routes.provider_for(task.need, task.provider) in seen.troubles:
-            continue
         for each in (names.host_of_gate(gate), names.touches_of_gate(gate)):
             taken[each] = taken.get(each, 0) + 1
         found.append(_shown(task, seen))
@@ -105,7 +106,8 @@ def _payload(seen: Outlook, first: list[dict[str, Any]]) -> dict[str, Any]:
         "degraded": seen.machine.capacity.degraded or None,
         "notes": list(seen.machine.capacity.notes),
         "first": first,
-        "unusable_providers": dict(seen.troubles),
+        "unusable_providers": {name: why for name, why in seen.troubles.items() if name not in seen.gated},
+        "gates": dict(seen.gated),
     }
 
 
@@ -116,7 +118,8 @@ def text_of(seen: Outlook, first: list[dict[str, Any]]) -> str:
     rows += [_ceiling(ceiling, plan.binding) for ceiling in plan.ceilings]
     for lane in plan.lanes:
         rows += ["", *_lane(lane)]
-    rows += [f"  provider {name} cannot start: {trouble}" for name, trouble in seen.troubles.items()]
+    for name, trouble in seen.troubles.items():
+        rows.append(f"  provider {name} {'waits' if name in seen.gated else 'cannot be used'}: {trouble}")
     capacity = seen.machine.capacity
     rows += [f"\n{text}" for text in (capacity.wait, capacity.degraded, *capacity.notes) if text]
     if first:

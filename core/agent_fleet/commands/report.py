@@ -22,7 +22,7 @@ def command_line(shared: Shared, run: str) -> None:
     if not any(known.id == run for known in history.runs(queue)):
         raise FleetError("not_found", f"there is no run {run!r}", hint="`fleet runs` lists them")
     lines = list(history.tasks(queue, run))
-    covered = history.coverage(lines)
+    covered = history.coverage(lines, history.untouched(queue, run))
     table = price_table(shared)
     cost = spent(queue, table, run=run)
     shared.emit(_payload(run, covered, lines, cost), lambda: _text(run, covered, lines, cost, table.date))

@@ -16,6 +16,8 @@ from agent_fleet.queue.view import task_from
 from agent_fleet.run import outlook, roster
 from agent_fleet.run.gates import gates_of
 from agent_fleet.run.outlook import Outlook, Wishes
+from agent_fleet.run.roster import Run
+from agent_fleet.run.spending import Spending
 from agent_fleet.text import count, duration, printable
 
 
@@ -93,22 +95,43 @@ def _waiting(shared: Shared, task: str, place: Place) -> list[dict[str, Any]]:
     obstacle = search.obstacle({**body, "needs": []})
     if obstacle:
         found.append(_reason("exclusion", obstacle))
-    seen = outlook.look(queue, config, shared.plugins, Wishes(), running=roster.running(queue))
-    return found + _from_plan(shared, task_from(body), seen)
+    runs = [run for run, alive in roster.runs(queue) if alive]
+    wishes = outlook.wishes_of(runs[0]) if len(runs) == 1 else Wishes()
+    seen = outlook.look(queue, config, shared.plugins, wishes, running=roster.running(queue))
+    found += _from_plan(shared, task_from(body), seen, wishes)
+    found += _from_budget(shared, task_from(body), runs)
+    if not runs:
+        found.append(_reason("no run", "no run is at work in this project; start one with: fleet run"))
+    return found or [_reason("turn", "nothing stands in its way: it is its turn after the older tasks of its priority")]
 
 
-def _from_plan(shared: Shared, task: Task, seen: Outlook) -> list[dict[str, Any]]:
+def _from_budget(shared: Shared, task: Task, runs: list[Run]) -> list[dict[str, Any]]:
+    """The limits that are used up: of the task itself, of this day, or of a run that is at work."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in [run.id for run in runs] or [""]:
+        spending = Spending(shared.queue, shared.config, name)
+        for breach in (spending.refusal(task), spending.refusal(None)):
+            if breach is not None:
+                found[breach.kind] = _reason("budget", f"a budget is used up: {breach.why}")
+    return list(found.values())
+
+
+def _from_plan(shared: Shared, task: Task, seen: Outlook, wishes: Wishes) -> list[dict[str, Any]]:
     found = []
     name = seen.routes.lane(task.need, task.lane)
     facts = outlook.lane_facts(shared.plugins, name)
     if facts.unusable:
         found.append(_reason("lane", f"lane {name}: {facts.unusable}"))
     provider = seen.routes.provider_for(task.need, task.provider)
-    gate = gates_of(shared.queue, shared.config).waits().get(provider)
-    trouble = gate or outlook.provider_trouble(shared.plugins, provider)
+    trouble = outlook.provider_trouble(shared.plugins, provider)
     if trouble:
         found.append(_reason("provider", f"provider {provider}: {trouble}"))
-    if seen.machine.capacity.wait:
+    gate = gates_of(shared.queue, shared.config).read().get(provider)
+    if gate is not None and provider in seen.gated:
+        wait = "" if gate.until is None else f" {duration(max(0.0, gate.until - time.time()))},"
+        why = f"provider {provider} waits{wait} {gate.ends}: {gate.why}"
+        found.append(_reason("gate", why, until=gate.until, provider=provider))
+    if seen.machine.capacity.wait and not wishes.force:
         found.append(_reason("pressure", seen.machine.capacity.wait))
     lane = seen.plan.lane(name)
     if lane is not None and lane.workers <= lane.running and lane.running:
@@ -116,6 +139,4 @@ def _from_plan(shared: Shared, task: Task, seen: Outlook) -> list[dict[str, Any]
     ahead = sum(group.count for group in seen.board.waiting if group.priority < task.priority)
     if ahead:
         found.append(_reason("order", f"before it: {count(ahead, 'task')} of a higher priority"))
-    if not any(alive for _, alive in roster.runs(shared.queue)):
-        found.append(_reason("no run", "no run is at work in this project; start one with: fleet run"))
-    return found or [_reason("turn", "nothing stands in its way: it is its turn after the older tasks of its priority")]
+    return found

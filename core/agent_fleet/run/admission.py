@@ -87,7 +87,6 @@ class Admission:
         self._price = 0.0
         self._misses = 0
         self._pressed = 0
-        self._gated: dict[str, str] = {}
 
     def next(self, at_work: Collection[Watcher], returned: Collection[str]) -> Answer:
         """Look, and start one worker if there is room. `at_work` are the run's workers, `returned` the tasks that came back."""
@@ -122,7 +121,6 @@ class Admission:
             running[watcher.attempt.lane] = running.get(watcher.attempt.lane, 0) + 1
         # a worker that has just started has not taken the memory yet that it was let in for
         owed = sum(max(0.0, self._price - watcher.memory) for watcher in at_work)
-        self._gated = self.pacing.obstacles(self._providers())
         seen = outlook.look(
             self.queue,
             self.config,
@@ -131,11 +129,12 @@ class Admission:
             running=running,
             owed_memory=owed,
             book=self.book,
-            known=Known({**self._known.providers, **self._gated}, self._known.lanes),
+            known=self._known,
+            gated=self.pacing.obstacles(),
         )
         self._price = seen.machine.cost.memory
         providers = {name: seen.troubles.get(name, "") for lane in seen.plan.lanes for name in lane.providers}
-        providers = {name: trouble for name, trouble in providers.items() if name not in self._gated}
+        providers = {name: trouble for name, trouble in providers.items() if name not in seen.gated}
         self._known = Known({**providers, **self._known.providers}, self._known.lanes)
         for warning in seen.warnings:
             self._say_once(warning, f"warning: {warning}")
@@ -223,6 +222,17 @@ class Admission:
         self._tasks.add(task.id)
         self.next_start = time.monotonic() + self.stagger
         why = seen.plan.binding
+        self.queue.tell(
+            "admitted",
+            task=task.id,
+            gen=claimed.generation,
+            run=self.run.id,
+            at_work=at_work + 1,
+            planned=seen.plan.workers,
+            bound_by=why.name,
+            why=why.why,
+            readings={name: reading.value for name, reading in sorted(seen.machine.folded.items())},
+        )
         self._say(
             f"{task.id}  started in {lane} by {provider} as {begun.id}: {line(task.title or task.target, 70)}"
             f"  [{at_work + 1} of {seen.plan.workers}, bound by {why.name}: {line(why.why, 90)}]"
@@ -265,7 +275,7 @@ class Admission:
 
     def _tell_troubles(self, seen: Outlook) -> None:
         for name, trouble in sorted(seen.troubles.items()):
-            if name in self._gated:
+            if name in seen.gated:
                 self._say_once(f"gate {name}", f"{name} waits: {trouble}")
                 continue
             self._say_once(f"provider {name}", f"provider {name} cannot be used: {trouble}; its tasks wait")
@@ -297,8 +307,7 @@ class Admission:
         if found is None:
             return False
         gate, seconds = found
-        until = time.strftime("%H:%M:%S", time.localtime(gate.until))
-        self._explain(f"{gate.name} waits {duration(seconds)}, until {until}: {gate.why}", key=f"until {until}")
+        self._explain(f"{gate.name} waits {duration(seconds)}, {gate.ends}: {gate.why}", key=gate.ends)
         return True
 
     def _pressure(self, seen: Outlook, at_work: int) -> str:
@@ -309,9 +318,6 @@ class Admission:
             return ""
         self._pressed = 0
         return wait
-
-    def _providers(self) -> set[str]:
-        return {*self.pacing.gates.read(), *self._known.providers}
 
     def _waits_for_a_hold(self) -> bool:
         held = [hold for hold in holds.read(self.queue).values() if isinstance(hold.get("until"), int | float)]

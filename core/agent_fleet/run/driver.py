@@ -182,7 +182,10 @@ class Driver:
                 roster.end_run(self.run, summary._asdict())
         except OSError as error:
             self.queue.notices.append(f"the end of {self.run.id} could not be written down: {error.strerror}")
-        self.queue.tell("run_ended", run=self.run.id, states=states, attempts=self.admission.started)
+        untouched = max(0, waiting - states.get("inbox", 0))
+        self.queue.tell(
+            "run_ended", run=self.run.id, states=states, attempts=self.admission.started, untouched=untouched
+        )
         return summary
 
     # ------------------------------------------------------------------------------------------------ one more start

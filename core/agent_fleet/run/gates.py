@@ -18,7 +18,6 @@ from agent_fleet.config import Config
 from agent_fleet.model import Outcome
 from agent_fleet.queue.lock import DirLock
 from agent_fleet.queue.store import BadFileError, Queue, read_json, write_whole
-from agent_fleet.text import duration
 
 # first and longest wait where nobody says when to come back, in units of `run.backoff` (30 s)
 BACKOFF: Final = {"limit": (1.0, 30.0), "overload": (1 / 6, 10.0)}
@@ -40,6 +39,13 @@ class Gate:
 
     def is_shut(self, now: float) -> bool:
         return self.until is None or now < self.until
+
+    @property
+    def ends(self) -> str:
+        """When it is tried again, for people."""
+        if self.until is None:
+            return "until a new run tries again"
+        return f"until {time.strftime('%H:%M:%S', time.localtime(self.until))}"
 
 
 def closed_by(
@@ -110,25 +116,20 @@ class Gates:
                 gates[name] = gate
         return gates
 
+    def obstacles(self, me: str) -> dict[str, str]:
+        """What must not start now, and why and until when. A gate whose time has come lets one prober through."""
+        return {name: why for name, gate in self.read().items() if (why := self._obstacle(gate, me))}
+
     def obstacle(self, name: str, me: str) -> str:
-        """Why a start of this kind must wait, or an empty string. A gate whose time has come lets one prober through."""
-        gate = self.read().get(name)
-        if gate is None:
-            return ""
+        """Why a start of this kind must wait, or an empty string."""
+        return self.obstacles(me).get(name, "")
+
+    def _obstacle(self, gate: Gate, me: str) -> str:
         if gate.is_shut(self._clock()):
-            return gate.why
+            return f"{gate.why}; {gate.ends}"
         if gate.prober and gate.prober != me and identity.is_alive(gate.prober) is not False:
             return f"{gate.why} (somebody tries already whether it is over)"
         return ""
-
-    def waits(self) -> dict[str, str]:
-        """Why nobody tries a gate yet, and when one will. A wall is left out: the next run tries it at once."""
-        now = self._clock()
-        return {
-            name: f"{gate.why}; tried again in {duration(gate.until - now)}"
-            for name, gate in self.read().items()
-            if gate.until is not None and now < gate.until
-        }
 
     def probe(self, name: str, me: str) -> bool:
         """Take the right to try whether a closed gate's reason is over; True also where no gate is closed."""

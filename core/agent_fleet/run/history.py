@@ -95,14 +95,27 @@ def tasks(queue: Queue, run: str) -> Iterator[TaskLine]:
         )
 
 
-def coverage(lines: list[TaskLine]) -> Coverage:
-    """How much of a run is answered. A task that is back in the inbox is not: nobody has said what became of it."""
-    others: dict[str, int] = {}
+def coverage(lines: list[TaskLine], untouched: int = 0) -> Coverage:
+    """How much of a run is answered. A task that is back in the inbox is not: nobody has said what became of it.
+
+    Nor are the `untouched`, which still waited when the run ended: what a limit kept from starting is missing all the same.
+    """
+    others: dict[str, int] = {"not started": untouched} if untouched else {}
     for line in lines:
         if line.state != "done":
             name = {"inbox": "not answered", "active": "at work"}.get(line.state, line.state)
             others[name] = others.get(name, 0) + 1
-    return Coverage(len(lines), sum(line.state == "done" for line in lines), others)
+    return Coverage(len(lines) + untouched, sum(line.state == "done" for line in lines), others)
+
+
+def untouched(queue: Queue, run: str) -> int:
+    """How many tasks waited when a run ended that it had not begun; 0 for one that has not ended or did not say."""
+    told = 0
+    for _, event in journal.read(queue.journal.path):
+        if event and event.get("event") == "run_ended" and event.get("run") == run:
+            number = event.get("untouched")
+            told = number if isinstance(number, int) and number > 0 else 0
+    return told
 
 
 def _started(queue: Queue, run: str) -> dict[str, list[int]]:

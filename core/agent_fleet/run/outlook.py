@@ -18,6 +18,9 @@ from agent_fleet.queue import holds, names, touches
 from agent_fleet.queue.claim import Rules
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.task import gate_of
+from agent_fleet.run import roster
+from agent_fleet.run.gates import gates_of
+from agent_fleet.run.roster import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +35,17 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """One look: what there is, what the machine can take, and the plan that follows."""
+    """One look: what there is, what the machine can take, and the plan that follows.
+
+    `troubles` say why a provider cannot be used now; `gated` are those of them that end by themselves or with a new run.
+    """
 
     board: Board
     machine: Machine
     plan: Plan
     routes: Routes
     troubles: Mapping[str, str]
+    gated: Mapping[str, str]
     warnings: tuple[str, ...]
 
 
@@ -47,6 +54,18 @@ class Known(NamedTuple):
 
     providers: Mapping[str, str]
     lanes: Mapping[str, str]
+
+
+def wishes_of(run: Run) -> Wishes:
+    """What a run that is at work was asked for, by its own record."""
+    told = roster.options(run)
+    cap = told.get("cap")
+    return Wishes(
+        cap=cap if isinstance(cap, int) else None,
+        lane=str(told.get("lane") or ""),
+        provider=str(told.get("provider") or ""),
+        force=told.get("force") is True,
+    )
 
 
 def routes_of(config: Config, wishes: Wishes) -> Routes:
@@ -72,13 +91,16 @@ def look(
     owed_memory: float = 0.0,
     book: CostBook | None = None,
     known: Known | None = None,
+    gated: Mapping[str, str] | None = None,
 ) -> Outlook:
     """Read everything once and make the plan.
 
     `running` are this project's dispatched workers by lane; `owed_memory` is what they were let in for and have not taken
-    yet; `known` is what needs not be found out again.
+    yet; `known` is what needs not be found out again; `gated` says which providers must wait, where a run knows more of
+    that than the gates of the project tell.
     """
     known = known or Known({}, {})
+    gated = gates_of(queue, config).obstacles("") if gated is None else gated
     routes = routes_of(config, wishes)
     board = boards.read(queue)
     lane, provider = _next(board, routes)
@@ -87,7 +109,7 @@ def look(
     )
     warnings = list(machine.warnings)
     overall = [*_cap(config, wishes), _machine_ceiling(machine, wishes), *_policies(plugins, board, warnings)]
-    troubles = _troubles(plugins, board, routes, known.providers)
+    troubles = _troubles(plugins, board, routes, {**known.providers, **gated})
     plan = make(
         board,
         routes,
@@ -99,7 +121,15 @@ def look(
         troubles=troubles,
         held=_held(queue, holds.read(queue)),
     )
-    return Outlook(board=board, machine=machine, plan=plan, routes=routes, troubles=troubles, warnings=tuple(warnings))
+    return Outlook(
+        board=board,
+        machine=machine,
+        plan=plan,
+        routes=routes,
+        troubles=troubles,
+        gated={name: why for name, why in gated.items() if name in troubles},
+        warnings=tuple(warnings),
+    )
 
 
 def _facts(plugins: Plugins, name: str, known: Mapping[str, str]) -> LaneFacts:

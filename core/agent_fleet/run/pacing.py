@@ -25,11 +25,12 @@ class Pacing:
         self._unexplained: dict[str, int] = {}
         self.gates.retry_walls()
 
-    def obstacles(self, providers: Iterable[str]) -> dict[str, str]:
-        """Why each of these providers must wait; those that need not are left out."""
+    def obstacles(self) -> dict[str, str]:
+        """Which providers must wait, and why."""
         found = {}
-        for name in providers:
-            why = self.gates.obstacle(name, self._me)
+        shut = self.gates.obstacles(self._me)
+        for name in {*shut, *self._probing, *self._unexplained}:
+            why = shut.get(name, "")
             if not why and name in self._probing:
                 why = "one worker tries whether the limit is over"
             if self._unexplained.get(name, 0) >= IN_A_ROW:

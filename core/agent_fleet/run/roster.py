@@ -97,6 +97,15 @@ def runs(queue: Queue) -> Iterator[tuple[Run, bool | None]]:
             yield Run(name, queue.path("runs", name), mark, who), identity.is_alive(who)
 
 
+def options(run: Run) -> dict[str, Any]:
+    """What the run was asked for; empty if that cannot be read."""
+    try:
+        found = read_json(os.path.join(run.dir, "driver.json")).get("options")
+    except (BadFileError, FileNotFoundError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def write_attempt(attempt: Attempt) -> None:
     record = attempt._asdict() | {
         "worker": {

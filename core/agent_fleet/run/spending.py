@@ -20,7 +20,6 @@ class Purse:
         self.limits = limits
         self.past = past
         self._meter = Meter(table)
-        self._begun = time.monotonic()
 
     @property
     def money(self) -> Money:
@@ -31,12 +30,15 @@ class Purse:
         self._meter.feed(usage, time.time())
 
     def spent(self, run: Money, day: Money) -> Spent:
-        """What the task has used by now, with the sums of the run and the day around it."""
+        """What the task has used by now, with the sums of the run and the day around it.
+
+        Time is that of earlier attempts alone: the keeper holds this one to what is left, and two clocks would race.
+        """
         return Spent(
             tokens=self.past.usage.tokens + self._meter.usage.tokens,
             money=total((self.past.money, self._meter.money)),
             turns=self.past.usage.turns + self._meter.usage.turns,
-            seconds=self.past.seconds + time.monotonic() - self._begun,
+            seconds=self.past.seconds,
             run_money=run,
             day_money=day,
         )

@@ -183,6 +183,17 @@ def _environment(
     return env
 
 
+def _longest(queue: Queue, config: Config, task: Task) -> float:
+    """How many seconds the attempt may take: what earlier ones have left of the task's budget, and the run's own limit."""
+    limit = float(config.get("run.timeout"))
+    if not task.budget.seconds:
+        return limit
+    exits = [record.get("exit") or {} for record in records.outcomes(queue, task.id)]
+    used = sum(float(exit.get("seconds") or 0.0) for exit in exits if isinstance(exit, dict))
+    left = max(1.0, task.budget.seconds - used)
+    return min(limit, left) if limit else left
+
+
 def _under_keeper(
     queue: Queue,
     config: Config,
@@ -200,7 +211,6 @@ def _under_keeper(
     if launch.stdin:
         stdin = os.path.join(directory, "stdin")
         write_whole(stdin, launch.stdin, durable=False)
-    limit = config.get("run.timeout")
     order = {
         "argv": launch.argv,
         "cwd": launch.cwd,
@@ -218,7 +228,7 @@ def _under_keeper(
             "agent": launch.worker,
             "lane": route.lane.name,
         },
-        "total": min(limit, task.budget.seconds) if limit and task.budget.seconds else task.budget.seconds or limit,
+        "total": _longest(queue, config, task),
         "first_byte": config.get("run.first_byte") if launch.speaks else 0,
         "idle": config.get("run.idle") if launch.speaks else 0,
         "grace": config.get("run.grace"),

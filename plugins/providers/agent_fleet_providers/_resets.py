@@ -138,9 +138,14 @@ def _moment(day: date, clock: tuple[int, int], zone: tzinfo | None, fold: int = 
 
 
 def _next(day: date, clock: tuple[int, int], zone: tzinfo | None, now: float, *, days: int) -> float:
-    """The next moment after now; an hour that the clock shows twice counts twice."""
+    """The next moment after now; an hour that the clock shows twice counts twice.
+
+    The minute that a clock shows now is meant as a whole: a reset in it is at its end, and not on another day.
+    """
     for fold in (0, 1):
         moment = _moment(day, clock, zone, fold)
         if moment > now:
             return moment
+        if moment + 60 > now:
+            return moment + 60
     return _moment(day + timedelta(days=days), clock, zone)

@@ -14,6 +14,9 @@ from agent_fleet_providers._program import found, missing
 
 BINARY = "provider.claude.binary"
 
+# The fleet waits for a limit to pass, for all its workers at once. Claude Code by itself would ask ten times more in each.
+PATIENCE = {"CLAUDE_CODE_MAX_RETRIES": "2"}
+
 # What a Claude Code session sets for its children. A worker that inherits these would take itself for a part of that
 # session, talk to its sockets or refuse to start. Keys, addresses and the configuration directory are not among them.
 MARKERS = frozenset(
@@ -92,7 +95,7 @@ class Claude:
             worker=job.worker,
             argv=(found(self._config, BINARY, job), *self._arguments(job)),
             cwd=job.cwd,
-            env=scrub(job.env),
+            env={**PATIENCE, **scrub(job.env)},
             log=os.path.join(job.scratch, "output.log"),
             stdin=job.prompt.encode("utf-8", "replace"),
         )
