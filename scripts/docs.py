@@ -188,7 +188,9 @@ def cli() -> str:
         "|---|---|---|",
     ]
     rows += [f"| `{code}` | {status} | {meaning} |" for code, (status, meaning) in errors.CODES.items()]
-    parent = click.Context(fleet, info_name="fleet", terminal_width=100, max_content_width=100)
+    parent = click.Context(
+        fleet, info_name="fleet", terminal_width=100, max_content_width=100, **fleet.context_settings
+    )
     for group in GROUPS:
         rows += ["", f"## {group}"]
         for name in (name for name, (_, where, _) in COMMANDS.items() if where == group):
