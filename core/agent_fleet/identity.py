@@ -8,6 +8,7 @@ with their ids, of the host name. A hot-path module: nothing heavy is imported h
 
 from __future__ import annotations
 
+import binascii
 import os
 import sys
 from typing import NamedTuple
@@ -268,17 +269,20 @@ def _here() -> tuple[str, str, str]:
 
 
 def _machine() -> str:
-    from hashlib import sha256
-
     if LINUX:
         try:
             known = _read("/etc/machine-id")
         except OSError:
             known = b""
-        # A machine id is confidential by machine-id(5), so what leaves this function is a keyed digest.
-        return sha256(b"agent-fleet\0" + known.strip() + b"\0" + os.fsencode(os.uname().nodename)).hexdigest()[:12]
+        # A machine id is confidential by machine-id(5): what leaves this function is 32 bits of it, which tell nobody the rest
+        return _digest(known.strip() + b"\0" + os.fsencode(os.uname().nodename))
     # A Mac's host name follows the network it is in; its hardware id does not.
-    return sha256(b"agent-fleet\0" + _host_uuid()).hexdigest()[:12]
+    return _digest(_host_uuid())
+
+
+def _digest(machine: bytes) -> str:
+    """A short word for a machine. A cryptographic digest would cost every claim the loading of a library."""
+    return f"{binascii.crc32(b'agent-fleet' + machine):08x}"
 
 
 def _sysctl(name: bytes) -> str:

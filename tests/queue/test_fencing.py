@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -78,6 +79,25 @@ def test_a_result_that_comes_too_late_is_kept_beside_the_truth(queue: Queue) -> 
     assert records.outcomes(queue, task) == []
     late = Path(queue.path("records", "0000000", f"{task}.g1.late.json"))
     assert json.loads(late.read_text())["result"] == "late"
+
+
+class Snatched(Queue):
+    """A queue on a file system without locks: somebody takes the task between the record and the rename."""
+
+    def move(self, source: str, target: str) -> bool:
+        os.rename(source, source.replace("active/t1.g1+", "active/t1.g2+"))
+        return super().move(source, target)
+
+
+def test_a_record_whose_task_was_snatched_before_the_rename_is_no_truth(queue: Queue) -> None:
+    (task,) = fill(queue, ["something"])
+    assert take(queue, enlist(queue))
+    with pytest.raises(FleetError) as caught:
+        finish.finish(Snatched(queue.dir), task, Proof(generation=1), "done", {"outcome": "done", "result": "late"})
+
+    assert caught.value.code == "lease_lost"
+    assert records.outcomes(queue, task) == []
+    assert Path(queue.path("records", "0000000", f"{task}.g1.late.json")).exists()
 
 
 @pytest.mark.parametrize("verb", REPORTS)

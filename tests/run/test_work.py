@@ -26,7 +26,7 @@ def test_a_command_that_succeeds_is_done_with_what_it_printed(site: Site) -> Non
     assert 'seen quo"ted 2' in site.record(task)["result"]
     assert site.record(task)["charged"] is False
     assert site.fleet("log", task).out == 'seen quo"ted 2\n'
-    assert answer.out.startswith("r1: 1 done; 1 attempts")
+    assert answer.out.startswith("r1: 1 done; 1 attempt")
     assert site.is_clean()
 
 

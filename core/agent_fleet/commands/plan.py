@@ -47,7 +47,12 @@ def _first(shared: Shared, seen: Outlook) -> list[dict[str, Any]]:
     search = Claim(queue, lease.Owner("", "", "", ""), outlook.rules_of(queue, config))
     found: list[dict[str, Any]] = []
     taken: dict[str, int] = {}
-    for candidate in search.candidates():
+
+    def wanted(_priority: int, need: str, _lane: str, provider: str) -> bool:
+        # by the track alone, so that no file is read of tasks that cannot start
+        return seen.routes.provider_for(need, provider) not in seen.troubles
+
+    for candidate in search.candidates(wanted):
         if candidate.task in search.rules.holds or _is_full(candidate.gate, taken, config):
             continue
         body = queue.body(candidate.path, candidate.task)
@@ -57,8 +62,6 @@ def _first(shared: Shared, seen: Outlook) -> list[dict[str, Any]]:
         if _is_full(gate, taken, config):
             continue
         task = task_from(body)
-        if seen.routes.provider_for(task.need, task.provider) in seen.troubles:
-            continue
         for each in (names.host_of_gate(gate), names.touches_of_gate(gate)):
             taken[each] = taken.get(each, 0) + 1
         found.append(_shown(task, seen))
