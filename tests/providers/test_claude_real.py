@@ -167,6 +167,16 @@ def test_a_used_up_subscription_is_a_limit_with_its_reset(tmp_path: Path, window
     assert "limit" in [event.kind for event in events]
 
 
+def test_a_burst_is_no_used_up_subscription(tmp_path: Path) -> None:
+    with ModelServer(script(Fault(429, "rate_limit_error", "Number of requests"))) as server:
+        env = claude_cli.environment(tmp_path, server.url, subscription=True)
+        work = replace(job(tmp_path), env=env)
+        claude = provider(tmp_path)
+        outcome, _ = attempt(claude.launch(work), claude.reader(work))
+
+    assert (outcome.kind, outcome.limit, outcome.resets_at) == ("limit", "burst", None)
+
+
 def test_a_refused_connection_is_an_overload(tmp_path: Path) -> None:
     with socket.socket() as free:  # bound and not listening: nobody else gets this port, and it refuses
         free.bind(("127.0.0.1", 0))

@@ -179,9 +179,12 @@ def test_twelve_tasks_meet_every_failure_of_a_server_and_end_done(tmp_path: Path
         assert work.run("--max", "1").status == 0
 
     found = {name: first_of(site, task) for name, task in tasks.items() if name != "plan"}
-    assert found == WANTED
-    for task in tasks.values():
-        assert [record["outcome"] for record in site.records(task)][1:] == ["done"], site.records(task)
+    # where a stream is cut, Claude Code asks for the whole message in one piece, and gets it
+    by_itself = {"cut": ("done", "", False)} if provider == "claude" else {}
+    assert found == {**WANTED, **by_itself}
+    for name, task in tasks.items():
+        later = [record["outcome"] for record in site.records(task)][1:]
+        assert later == ([] if name in by_itself else ["done"]), site.records(task)
     plan = site.records(tasks["plan"])[0]
     window = "five_hour" if provider == "claude" else "usage"
     assert (plan["outcome"], plan["limit"], plan["charged"]) == ("limit", window, False)

@@ -52,7 +52,9 @@ def classify(signs: Signs, now: float) -> Outcome:
     """The outcome of an attempt that the API would not serve."""
     text = one_line(signs.text) or signs.error or "the API reported an error and did not say which"
     said = banner(signs.text, now, failed=True)
-    if signs.api_error == "usage_limit_reached" or rejected(signs.limit):
+    # a login by token has every 429 told as a rejection; one that names neither window nor reset is a burst
+    window = signs.limit.get("rateLimitType") or signs.limit.get("resetsAt") or signs.error != "rate_limit"
+    if signs.api_error == "usage_limit_reached" or (rejected(signs.limit) and window):
         return _window(signs.limit, text, now)
     if signs.error not in AUTH and said is not None and said.kind == "limit":
         return Outcome(kind="limit", reason=text, limit=said.limit, resets_at=said.resets_at)
