@@ -87,8 +87,9 @@ def _enter(doors: tuple[str, ...]) -> None:
 def _reset_signals() -> None:
     """What is ignored stays ignored in a new program, and Python ignores more than a program expects."""
     signal.set_wakeup_fd(-1)
-    for name in ("SIGTERM", "SIGCHLD", "SIGHUP", "SIGINT", "SIGQUIT", "SIGPIPE", "SIGXFSZ"):
-        signal.signal(getattr(signal, name), signal.SIG_DFL)
+    for number in signal.valid_signals():
+        if signal.getsignal(number) != signal.SIG_DFL and number not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
