@@ -28,7 +28,7 @@ def test_tasks_become_what_their_scripts_say(fleet_project: FleetProject) -> Non
 
 
 def test_an_attempt_that_crashes_is_followed_by_what_the_script_says_next(fleet_project: FleetProject) -> None:
-    task = fleet_project.add('SCRIPT: [{"mode": "crash"}, {"mode": "unknown-exit"}, {"mode": "ok"}]')
+    task = fleet_project.add('SCRIPT: [{"mode": "crash"}, {"mode": "failed"}, {"mode": "ok"}]')
     assert fleet_project.run().json["attempts"] == 3
     assert fleet_project.show(task)["state"] == "done"
 
