@@ -9,7 +9,7 @@ READY := .venv/.ready
 unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONPATH
 
-.PHONY: help setup demo check test quick bench docs clean
+.PHONY: help setup demo check test again quick bench docs clean
 
 help:
 	@echo "make demo    work a small queue of real processes; no account is needed"
@@ -41,6 +41,9 @@ check: $(READY)
 
 test: $(READY)
 	$(BIN)/pytest
+
+again: $(READY)
+	$(BIN)/pytest --last-failed --last-failed-no-failures none
 
 quick: $(READY)
 	$(BIN)/pytest -m "not slow and not real_cli"
