@@ -11,6 +11,7 @@ from agent_fleet.model import (
     Budget,
     Ceiling,
     Cost,
+    Crew,
     Event,
     Exit,
     Finding,
@@ -26,7 +27,19 @@ from agent_fleet.model import (
     Worker,
 )
 from agent_fleet.process import identity_of, is_alive, start_detached, stop_tree
-from agent_fleet.protocols import Check, Lane, Mender, Policy, Probe, Provider, Reader
+from agent_fleet.protocols import (
+    Check,
+    Cleaner,
+    Lane,
+    Mender,
+    Musters,
+    Policy,
+    Probe,
+    Provider,
+    Reader,
+    Seated,
+    Visible,
+)
 from agent_fleet.tree import marked
 
 __all__ = [
@@ -35,8 +48,10 @@ __all__ = [
     "Budget",
     "Ceiling",
     "Check",
+    "Cleaner",
     "Config",
     "Cost",
+    "Crew",
     "Event",
     "Exit",
     "Finding",
@@ -46,6 +61,7 @@ __all__ = [
     "Lane",
     "Launch",
     "Mender",
+    "Musters",
     "Outcome",
     "Policy",
     "Probe",
@@ -53,8 +69,10 @@ __all__ = [
     "Quantity",
     "Reader",
     "Reading",
+    "Seated",
     "Task",
     "Usage",
+    "Visible",
     "Waiting",
     "Worker",
     "hookimpl",

@@ -186,6 +186,25 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Crew:
+    """A session that claims, works and reports by itself, as a provider sees it.
+
+    `seats` is how many tasks it works at once: one by itself, more by subagents. `interactive` says that a person sits at
+    its terminal and can type; otherwise its output is read as events. `brief` is all that it is told.
+    """
+
+    worker: str
+    lane: str
+    seats: int
+    interactive: bool
+    brief: str
+    model: str
+    cwd: str
+    env: Mapping[str, str]
+    scratch: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """A process to start. `env` is its whole environment; `stdin` is what it reads there (empty: /dev/null).
 

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from agent_fleet.model import Board, Ceiling, Event, Exit, Finding, Hold, Job, Launch, Outcome, Reading, Task, Worker
+from agent_fleet.model import (
+    Board,
+    Ceiling,
+    Crew,
+    Event,
+    Exit,
+    Finding,
+    Hold,
+    Job,
+    Launch,
+    Outcome,
+    Reading,
+    Task,
+    Worker,
+)
 
 
 class Probe(Protocol):
@@ -54,6 +68,19 @@ class Provider(Protocol):
         ...
 
 
+@runtime_checkable
+class Musters(Protocol):
+    """A provider that can also start a crew: a session that claims, works and reports by itself. Optional."""
+
+    def crew(self, crew: Crew) -> Launch:
+        """The process of that session. Its brief reaches it as a dispatched worker's prompt does, never through a shell."""
+        ...
+
+    def crew_reader(self, crew: Crew) -> Reader:
+        """A fresh reader for the session's output; its outcome says how the session as a whole ended."""
+        ...
+
+
 class Lane(Protocol):
     """A way to run a process: detached, in a window, in this session."""
 
@@ -84,6 +111,42 @@ class Lane(Protocol):
 
     def stop(self, worker: Worker, grace: float) -> bool:
         """Ask it to end, then end it after `grace` seconds; True only if it was seen to be gone."""
+        ...
+
+
+@runtime_checkable
+class Seated(Protocol):
+    """A lane whose workers are crews where the provider can muster one. Optional."""
+
+    @property
+    def seats(self) -> int:
+        """How many tasks one session of this lane works at once."""
+        ...
+
+
+@runtime_checkable
+class Visible(Protocol):
+    """A lane that gives each worker a terminal of its own. Optional."""
+
+    @property
+    def terminal(self) -> bool:
+        """Whether a worker's input and output are a terminal that the person can watch and type into."""
+        ...
+
+    def show(self, worker: Worker) -> str | None:
+        """Bring the worker's terminal before the person; None, or the reason in words why that cannot be done."""
+        ...
+
+
+@runtime_checkable
+class Cleaner(Protocol):
+    """A plugin's thing that leaves something in a project, and can take it away again: asked by `fleet clean`. Optional."""
+
+    @property
+    def name(self) -> str: ...
+
+    def clean(self, root: str) -> Iterable[Finding]:
+        """Take away what is provably ours and no longer in use, and say what was done and what was left, with why."""
         ...
 
 
