@@ -64,7 +64,14 @@ def test_a_mark_of_byte_order_and_dos_line_ends_are_accepted() -> None:
 
 @given(
     st.lists(
-        st.sampled_from(["x", "https://a.example/1", "plain | t", "http://b/ | t | n", "a://b | n", "- | t"]),
+        st.sampled_from(
+            [
+                *("x", "https://a.example/1", "plain | t", "http://b/ | t | n", "a://b | n", "- | t"),
+                *("https://a.example/2 | t", "https://a.example/3", "https://a.example", "https://a.example/ b"),
+                *("HTTPS://A.example/1", "https://u:p@a.example/1", "https://a.example:8/1", "https://a.example?x/1"),
+                *("https://a.example\\@b.example/1", "https://a.example#/1", "https://a.example./1"),
+            ]
+        ),
         min_size=1,
     ),
     st.sampled_from(

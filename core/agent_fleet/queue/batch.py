@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from agent_fleet.errors import FleetError
-from agent_fleet.queue.task import Habits, like, task_body
+from agent_fleet.queue.task import Habits, like, origin_of, task_body
 
 
 def parse(data: bytes, habits: Habits, defaults: dict[str, Any]) -> list[dict[str, Any]]:
@@ -23,18 +23,28 @@ def parse(data: bytes, habits: Habits, defaults: dict[str, Any]) -> list[dict[st
     lines = [(number, line) for number, line in numbered if line.strip()]
     as_json = bool(lines) and lines[0][1].lstrip().startswith("{")
     bodies: list[dict[str, Any]] = []
-    first: dict[str, Any] | None = None
+    models: dict[str, dict[str, Any]] = {}  # one checked body for each origin, and one for plain sentences
     for number, line in lines:
         try:
             fields = _from_json(line) if as_json else from_line(line)
-            body = None if as_json or first is None else like(first, fields)
-            if body is None:
-                body = task_body({**defaults, **fields}, habits)
-                first = first or task_body({**defaults, "target": "a sentence"}, habits)
-            bodies.append(body)
+            bodies.append(_body(fields, habits, defaults, {} if as_json else models))
         except FleetError as error:
             raise FleetError(error.code, f"line {number}: {error.message}", hint=error.hint) from None
     return bodies
+
+
+def _body(
+    fields: dict[str, Any], habits: Habits, defaults: dict[str, Any], models: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """The body of one line: like a checked one of the same origin if there is one, else checked field by field."""
+    target = fields.get("target")
+    origin = origin_of(target) if isinstance(target, str) else ""
+    body = like(models[origin], fields) if origin in models else None
+    if body is None:
+        body = task_body({**defaults, **fields}, habits)
+        if bool(origin) == bool(body["host"]):
+            models.setdefault(origin, task_body({**defaults, "target": target}, habits))
+    return body
 
 
 def from_line(line: str) -> dict[str, Any]:

@@ -67,11 +67,23 @@ def like(body: dict[str, Any], texts: dict[str, str]) -> dict[str, Any] | None:
 
     For long batches: checking every field of every line again is most of the cost of adding it.
     """
-    if body["host"] or "://" in texts["target"] or not texts["target"].strip():
+    target = texts["target"]
+    if body["host"]:
+        origin = origin_of(body["target"])
+        if not origin or not target.startswith(origin) or len(target.split()) != 1:
+            return None
+    elif "://" in target or not target.strip():
         return None
     for name, text in texts.items():
         _text(name, text)
     return {**body, **texts}
+
+
+def origin_of(target: str) -> str:
+    """The beginning of a plain address that alone decides its host, `https://example.com/`; empty where more may decide it."""
+    parts = target.split("/", 3)
+    plain = len(parts) == 4 and parts[0].lower() in ("http:", "https:") and not parts[1]
+    return "/".join([*parts[:3], ""]) if plain and not set(parts[2]) & set("?#\\") else ""
 
 
 def gate_of(host: str, paths: Sequence[str]) -> str:
