@@ -6,7 +6,6 @@ distributions are entry points in the family's group, scanned once, when a name 
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import re
 import sys
@@ -287,13 +286,33 @@ def _contained(call: Callable[[], R], *, builtin: bool) -> R:
     if builtin:
         return _settled(_outcome(call))
     outcomes: list[tuple[R | None, BaseException | None]] = []
-    thread = threading.Thread(target=lambda: outcomes.append(_outcome(call)), daemon=True)
-    with contextlib.redirect_stdout(sys.stderr):  # what a plugin prints must not mix with a command's answer
-        thread.start()
-        thread.join(DEADLINE)
+    if not isinstance(sys.stdout, _Answers):
+        sys.stdout = cast(Any, _Answers(sys.stdout))
+    thread = _Guest(target=lambda: outcomes.append(_outcome(call)), daemon=True)
+    thread.start()
+    thread.join(DEADLINE)
     if not outcomes:
         raise _Broke(f"it took longer than {DEADLINE:g} s")
     return _settled(outcomes[0])
+
+
+class _Guest(threading.Thread):
+    """The thread in which another distribution's code runs."""
+
+
+class _Answers:
+    """Standard output for a command's answer alone: what a guest prints goes to standard error.
+
+    It is told apart by thread, not by a switch around the call: several threads ask plugins at once, and a late guest still prints
+    after its time.
+    """
+
+    def __init__(self, stream: object) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        guest = isinstance(threading.current_thread(), _Guest)
+        return getattr(sys.stderr if guest else self._stream, name)
 
 
 def _outcome(call: Callable[[], R]) -> tuple[R | None, BaseException | None]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -280,6 +281,32 @@ def test_a_plugin_that_hangs_or_prints_neither_stops_a_command_nor_spoils_its_an
     assert "good" in {each["name"] for each in answer["plugins"]}
     assert answer["requirements"] == ["fleet-good==1.0"]
     assert "capacity.hangs from fleet-hangs 1.0: it took longer than 10 s" in done.stderr
+
+
+def test_questions_that_overlap_leave_the_answer_on_standard_output(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    probe(site, "fleet-one", GOOD.format(name="one"), name="one")
+    found = plugins()
+    offer = found.offer(CAPACITY, "one")
+    both, first_is_over = threading.Barrier(2), threading.Event()
+
+    def ask(number: int) -> None:
+        both.wait(10)
+        print(f"loud {number}")
+        assert number == 1 or first_is_over.wait(10)
+
+    askers = [threading.Thread(target=found.ask, args=(offer, lambda _, n=n: ask(n))) for n in (1, 2)]
+    for asker in askers:
+        asker.start()
+    askers[0].join(10)
+    print("answered while another question is open")
+    first_is_over.set()
+    askers[1].join(10)
+    print("answered after all")
+    told = capsys.readouterr()
+    assert told.out == "answered while another question is open\nanswered after all\n"
+    assert sorted(told.err.splitlines()) == ["loud 1", "loud 2"]
 
 
 def test_the_listing_says_why_a_thing_cannot_be_used_even_if_asking_it_fails(site: Path) -> None:
