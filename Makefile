@@ -40,13 +40,13 @@ check: $(READY)
 	$(BIN)/mypy
 
 test: $(READY)
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 again: $(READY)
 	$(BIN)/pytest --last-failed --last-failed-no-failures none
 
 quick: $(READY)
-	$(BIN)/pytest -m "not slow and not real_cli"
+	$(BIN)/pytest --numprocesses 2 --dist loadfile -m "not slow and not real_cli"
 
 bench: $(READY)
 	$(BIN)/python benchmarks/queue_vs_fleetq.py --write benchmarks/README.md
