@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 
 from agent_fleet.errors import FleetError
@@ -66,3 +67,18 @@ def state_dir(environ: Mapping[str, str]) -> str:
         return os.path.abspath(os.path.expanduser(named))
     base = environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     return os.path.join(base, "agent-fleet")
+
+
+def private_dir(temporary: str) -> str:
+    """This user's own directory below a directory that all users share, made if it is missing.
+
+    Raises FleetError (`refused`) if somebody else has taken its name, OSError if it cannot be made.
+    """
+    path = os.path.join(temporary, f"agent-fleet-{os.getuid()}")
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise FleetError(
+            "refused", f"{path} belongs to somebody else", hint="remove it, or set TMPDIR to a directory of your own"
+        )
+    return path

@@ -6,9 +6,9 @@ The queue is named in `.git/info/exclude` of the clone, never in the project's o
 from __future__ import annotations
 
 import os
-import subprocess
 
-from agent_fleet import paths
+from agent_fleet import git, paths
+from agent_fleet.errors import FleetError
 from agent_fleet.queue.files import BadFileError, read_bytes, write_whole
 from agent_fleet.queue.store import DIRS, FILES, Queue
 
@@ -85,16 +85,8 @@ def _escape(path: str) -> str:
 
 def _git(root: str, *arguments: str) -> str | None:
     """What git answers, or None where there is no git, no repository or no work tree."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        answer = subprocess.run(
-            ["git", "-C", root, *arguments],
-            capture_output=True,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            timeout=30,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        answer = git.ask(root, *arguments)
+    except FleetError:
         return None
-    return answer.stdout.decode("utf-8", "surrogateescape").removesuffix("\n") if answer.returncode == 0 else None
+    return answer.out.removesuffix("\n") if answer.ok else None

@@ -12,7 +12,7 @@ import click
 from agent_fleet import project
 from agent_fleet.commands import Shared, command
 from agent_fleet.errors import FAULT, OK, FleetError
-from agent_fleet.run import outlook, roster
+from agent_fleet.run import checkout, outlook, roster
 from agent_fleet.run.console import open_console
 from agent_fleet.run.driver import Driver, Summary
 from agent_fleet.run.outlook import Wishes
@@ -29,6 +29,7 @@ from agent_fleet.text import count, duration, printable
 @click.option("--stagger", type=click.FloatRange(min=0), metavar="S", help="Seconds between two starts.")
 @click.option("--drain", is_flag=True, help="Take over and finish what runs; start nothing new.")
 @click.option("--detach", is_flag=True, help="Go on in the background, and return at once.")
+@click.option("--worktree/--no-worktree", default=None, help="Give each task a git worktree and branch of its own.")
 @click.option("--trust-committed", is_flag=True, help="Work tasks and obey settings that came with the repository.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and start nothing.")
 def command_line(
@@ -41,6 +42,7 @@ def command_line(
     stagger: float | None,
     drain: bool,
     detach: bool,
+    worktree: bool | None,
     trust_committed: bool,
     dry_run: bool,
 ) -> int:
@@ -48,10 +50,13 @@ def command_line(
         raise FleetError(
             "refused", "this is a worker of a fleet; it cannot start a run of its own", hint="report the task instead"
         )
-    wishes = Wishes(cap=cap or workers, lane=lane or "", provider=provider, force=force)
+    apart = shared.config.get("run.worktree") == "on" if worktree is None else worktree
+    wishes = Wishes(cap=cap or workers, lane=lane or "", provider=provider, force=force, worktree=apart)
     if not trust_committed:
         _refuse_committed(shared)
     _refuse_unusable(shared, wishes)
+    if wishes.worktree:
+        _survey(shared)
     if dry_run:
         _dry_run(wishes)
         return OK
@@ -104,6 +109,18 @@ def _refuse_unusable(shared: Shared, wishes: Wishes) -> None:
         raise FleetError(
             "unusable", f"provider {wishes.provider}: {trouble}", hint="`fleet plugins` lists the providers"
         )
+
+
+def _survey(shared: Shared) -> None:
+    """Refuse what no worktree can be made of, and say what will be in none of them."""
+    checkout.survey(shared.root)
+    changes = checkout.left_behind(shared.root)
+    if changes:
+        shared.warn(f"{count(changes, 'change')} here not committed: worktrees begin without {_them(changes)}")
+
+
+def _them(number: int) -> str:
+    return "it" if number == 1 else "them"
 
 
 def _dry_run(wishes: Wishes) -> None:

@@ -12,6 +12,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "where": ("where", "Project", "Show which project and which files are used."),
     "machine": ("machine", "Project", "Show what this machine can spare, and how that is known."),
     "doctor": ("doctor", "Project", "Check the health of this installation and project."),
+    "clean": ("clean", "Project", "Remove what fleet has made and nobody needs any more."),
     "plugins": ("plugins", "Project", "List the plugins, and what is broken."),
     "config": ("config", "Project", "Show every setting, its value and where it comes from."),
     "version": ("version", "Project", "Show the version."),

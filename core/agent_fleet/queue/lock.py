@@ -8,11 +8,11 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import stat
 import time
 from types import TracebackType
 
 from agent_fleet.errors import FleetError
+from agent_fleet.paths import private_dir
 
 # EBADF: a network file system that wants the lock's file open for writing, which a directory never is
 _UNSUPPORTED = (errno.ENOTSUP, errno.ENOLCK, errno.ENOSYS, errno.EINVAL, errno.EBADF)
@@ -24,17 +24,23 @@ class DirLock:
 
     Where the file system has no `flock` the lock is taken on a directory of this user's in the temporary directory, named
     after the device and inode of `directory`: exclusion then reaches all processes of this machine. Raises FleetError
-    (`busy`) if the lock is not free within half a minute.
+    (`busy`) if the lock is not free within `patience` seconds.
     """
 
-    __slots__ = ("_descriptor", "directory")
+    __slots__ = ("_descriptor", "directory", "patience")
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, *, patience: float = _DEADLINE) -> None:
         self.directory = directory
+        self.patience = patience
         self._descriptor = -1
 
+    @property
+    def descriptor(self) -> int:
+        """What holds the lock: a process that inherits it keeps the lock until it has ended too."""
+        return self._descriptor
+
     def __enter__(self) -> DirLock:
-        self._descriptor = _locked(self.directory, os.O_DIRECTORY, self.directory, _DEADLINE)
+        self._descriptor = _locked(self.directory, os.O_DIRECTORY, self.directory, self.patience)
         return self
 
     def __exit__(
@@ -122,13 +128,6 @@ def _stand_in(directory: str) -> str:
     import tempfile
 
     found = os.stat(directory)
-    base = os.path.join(tempfile.gettempdir(), f"agent-fleet-{os.getuid()}")
-    path = os.path.join(base, f"lock-{found.st_dev}-{found.st_ino}")
-    os.makedirs(base, mode=0o700, exist_ok=True)
-    owner = os.lstat(base)
-    if not stat.S_ISDIR(owner.st_mode) or owner.st_uid != os.getuid():
-        raise FleetError(
-            "refused", f"{base} belongs to somebody else", hint="remove it, or set TMPDIR to a directory of your own"
-        )
+    path = os.path.join(private_dir(tempfile.gettempdir()), f"lock-{found.st_dev}-{found.st_ino}")
     os.makedirs(path, mode=0o700, exist_ok=True)
     return path

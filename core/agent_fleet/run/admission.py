@@ -209,7 +209,10 @@ class Admission:
             self._hand_back(claimed, "somebody else tries whether the limit is over")
             return Answer()
         try:
-            begun = start(self.queue, self.config, self.plugins, self.run, claimed, route, self.environ)
+            begun = start(
+                *(self.queue, self.config, self.plugins, self.run, claimed, route, self.environ),
+                worktree=self.wishes.worktree,
+            )
         except OSError as error:
             self.pacing.not_started(provider)
             self._hand_back(claimed, f"could not be started: {error.strerror}")

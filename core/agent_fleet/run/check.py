@@ -54,7 +54,10 @@ def run(
     marks = marks or {"FLEET_WORKER": f"check-{secrets.token_hex(8)}"}
     mark = marks["FLEET_WORKER"]
     process.stop_tree("", mark, _GRACE)
-    env = {name: value for name, value in environ.items() if not name.startswith("FLEET_")} | dict(marks)
+    kept = ("FLEET_SLOT", "FLEET_PORT", "FLEET_TMP")  # what its worker had to itself, and nothing that speaks for it
+    env = {name: value for name, value in environ.items() if not name.startswith("FLEET_") or name in kept} | dict(
+        marks
+    )
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="check-", dir=scratch if os.path.isdir(scratch) else None) as directory:
         script = os.path.join(directory, "check.sh")

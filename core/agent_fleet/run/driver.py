@@ -19,7 +19,7 @@ from agent_fleet.protocols import Reader
 from agent_fleet.queue import intake, names
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
-from agent_fleet.run import logs, notice, roster
+from agent_fleet.run import checkout, logs, notice, roster
 from agent_fleet.run.admission import Admission
 from agent_fleet.run.adoption import Adoption
 from agent_fleet.run.console import Console
@@ -102,6 +102,7 @@ class Driver:
             try:
                 self.queue.tell("run_started", run=self.run.id, identity=self.run.identity)
                 intake.recover(self.queue)
+                checkout.recover(self.queue, self._bench.environ)
                 logs.prune(self.queue, self.config.get("run.keep_logs"))
                 if self.draining:
                     self._adopt()
@@ -344,6 +345,8 @@ class Driver:
         kind = "" if outcome.kind == found.state else f" ({outcome.kind}{cost})"
         said = line(what, 140)
         self.console.say(f"{found.attempt.task}  {found.state}{kind} after {duration(found.seconds)}: {said}")
+        if found.work:
+            self.console.say(f"{found.attempt.task}  {found.work}")
         if found.state == "blocked":
             self._notify(found.attempt.task, said)
 

@@ -25,12 +25,15 @@ from agent_fleet.run.roster import Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What one invocation asks for: at most `cap` workers (None: no cap), one lane or provider for all, no machine limit."""
+    """What one invocation asks for: at most `cap` workers (None: no cap), one lane or provider for all, no machine limit,
+    a git worktree for each task.
+    """
 
     cap: int | None = None
     lane: str = ""
     provider: str = ""
     force: bool = False
+    worktree: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +68,7 @@ def wishes_of(run: Run) -> Wishes:
         lane=str(told.get("lane") or ""),
         provider=str(told.get("provider") or ""),
         force=told.get("force") is True,
+        worktree=told.get("worktree") is True,
     )
 
 

@@ -29,7 +29,10 @@ class Run(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """One started worker and the lease that it works under. `dir` is its directory, `mark` marks its tree."""
+    """One started worker and the lease that it works under. `dir` is its directory, `mark` marks its tree.
+
+    `cwd` is where it works (empty: in the project), `tree` the name of its worktree, if it has one.
+    """
 
     id: str
     dir: str
@@ -43,6 +46,8 @@ class Attempt(NamedTuple):
     started: float
     worker: Worker
     session: str = ""
+    cwd: str = ""
+    tree: str = ""
 
     @property
     def run(self) -> str:
@@ -95,6 +100,15 @@ def runs(queue: Queue) -> Iterator[tuple[Run, bool | None]]:
         who, mark = record.get("identity"), record.get("mark")
         if "ended" not in record and isinstance(who, str) and isinstance(mark, str) and mark:
             yield Run(name, queue.path("runs", name), mark, who), identity.is_alive(who)
+
+
+def mark_of(queue: Queue, run: str) -> str:
+    """The mark of a run, ended or not; empty if there is no record of it."""
+    try:
+        found = read_json(queue.path("runs", run, "driver.json")).get("mark")
+    except (BadFileError, FileNotFoundError, NotADirectoryError):
+        return ""
+    return found if isinstance(found, str) else ""
 
 
 def options(run: Run) -> dict[str, Any]:
@@ -168,8 +182,13 @@ def read_exit(attempt: Attempt) -> tuple[Exit, dict[str, Any]] | None:
 
 def mark_settled(attempt: Attempt) -> None:
     """Note that nothing is left to do for an attempt. Its directory may be gone, and its mark with it."""
+    mark_dir_settled(attempt.dir)
+
+
+def mark_dir_settled(directory: str) -> None:
+    """The same for a worker's directory of which no attempt came."""
     try:
-        with open(os.path.join(attempt.dir, "settled"), "w", encoding="utf-8"):
+        with open(os.path.join(directory, "settled"), "w", encoding="utf-8"):
             pass
     except FileNotFoundError:
         pass

@@ -20,7 +20,8 @@ from agent_fleet.queue import finish, lease, records
 from agent_fleet.queue.finish import Proof
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
-from agent_fleet.run import check, roster
+from agent_fleet.run import aftermath, check, roster, workplace
+from agent_fleet.run.diffstat import Work
 from agent_fleet.run.gates import gates_of
 from agent_fleet.run.pacing import settle_gate
 from agent_fleet.run.roster import Attempt
@@ -31,7 +32,9 @@ _LINE = 1 << 22
 
 
 class Settled(NamedTuple):
-    """What became of an attempt: the task's state now, what the attempt came to, and whether it cost one."""
+    """What became of an attempt: the task's state now, what the attempt came to, whether it cost one, and what it left in its
+    worktree, in words.
+    """
 
     attempt: Attempt
     state: str
@@ -39,6 +42,7 @@ class Settled(NamedTuple):
     charged: bool
     seconds: float
     ended_by_us: bool = False
+    work: str = ""
 
 
 class Bench(NamedTuple):
@@ -57,8 +61,15 @@ def settle(bench: Bench, attempt: Attempt) -> Settled:
     What a dead keeper left behind is ended first. Raises FleetError (`still_alive`) if that cannot be proved; then, and
     after an OSError, the attempt stays unsettled for the next run.
     """
-    queue = bench.queue
     exit, told = _ending(bench, attempt)
+    work = aftermath.look(bench.queue, bench.environ, attempt)
+    found = _settle(bench, attempt, exit, told, work)
+    said = aftermath.clear(bench.queue, bench.environ, attempt, found.state, work)
+    return found._replace(work=said)
+
+
+def _settle(bench: Bench, attempt: Attempt, exit: Exit, told: dict[str, Any], work: Work | None) -> Settled:
+    queue = bench.queue
     place = queue.find_active(attempt.task)
     if place is None or place.generation != attempt.generation:
         return _reported_by_itself(bench, attempt, exit)
@@ -80,9 +91,12 @@ def settle(bench: Bench, attempt: Attempt) -> Settled:
         return _reported_by_itself(bench, attempt, exit)
     task = task_from(body)
     outcome = by_note(judge(queue, bench.plugins, attempt, task, exit), exit)
-    proof: dict[str, Any] = {}
+    proof: dict[str, Any] = {} if work is None else {"worktree": work._asdict()}
+    if outcome.kind == "done" and aftermath.is_lost(work):
+        outcome = replace(outcome, kind="failed", reason="its worktree is gone, and nothing was committed")
     if outcome.kind == "done" and task.check:
-        outcome, exit, proof = _checked(bench, attempt, task, outcome, exit)
+        outcome, exit, evidence = _checked(bench, attempt, task, outcome, exit)
+        proof |= evidence
     verdict = decide(
         outcome,
         exit,
@@ -193,10 +207,11 @@ def _checked(
     bench: Bench, attempt: Attempt, task: Task, outcome: Outcome, exit: Exit
 ) -> tuple[Outcome, Exit, dict[str, Any]]:
     """Run the task's check: an agent's word that it is done counts for nothing without it."""
+    place = workplace.of_check(bench.queue, bench.config, attempt, bench.environ)
     result = check.run(
         task.check,
-        cwd=os.path.dirname(bench.queue.dir),
-        environ=bench.environ,
+        cwd=place.cwd,
+        environ=place.environment(bench.environ),
         scratch=attempt.dir,
         marks={"FLEET_RUN": attempt.run_mark, "FLEET_WORKER": f"{attempt.mark}-check"},
         cancelled=bench.cancelled,

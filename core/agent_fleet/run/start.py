@@ -21,8 +21,9 @@ from agent_fleet.queue import records
 from agent_fleet.queue.claim import Claimed
 from agent_fleet.queue.store import Queue, write_whole
 from agent_fleet.queue.view import task_from
-from agent_fleet.run import keeper, prompt, roster
+from agent_fleet.run import keeper, prompt, roster, workplace
 from agent_fleet.run.roster import Attempt, Run
+from agent_fleet.run.workplace import Workplace
 
 
 class Route(NamedTuple):
@@ -42,9 +43,18 @@ class Unstarted(NamedTuple):
 
 
 def start(
-    queue: Queue, config: Config, plugins: Plugins, run: Run, claimed: Claimed, route: Route, environ: Mapping[str, str]
+    queue: Queue,
+    config: Config,
+    plugins: Plugins,
+    run: Run,
+    claimed: Claimed,
+    route: Route,
+    environ: Mapping[str, str],
+    *,
+    worktree: bool = False,
 ) -> Attempt | Unstarted:
-    """Start a claimed task. If it could not be started nothing of it runs, and the lease is still the caller's.
+    """Start a claimed task, in a worktree of its own if that is wanted. If it could not be started nothing of it runs, and
+    the lease is still the caller's.
 
     Raises OSError if the worker's directory cannot be written.
     """
@@ -54,7 +64,14 @@ def start(
     mark = f"{run.mark}-w{number}"
     log = queue.path("logs", f"{task.id}.g{claimed.generation}.log")
     env = _environment(queue, run, claimed, mark, worker, environ)
-    job = _job(queue, task, worker, directory, env, route.provider.name)
+    try:
+        place = workplace.prepare(
+            *(queue, config, run, task, claimed.generation, environ), mark=mark, directory=directory, worktree=worktree
+        )
+    except FleetError as error:
+        roster.mark_dir_settled(directory)
+        return Unstarted("machine", error)
+    job = _job(queue, task, worker, directory, place.environment(env), route.provider.name, place)
     attempt = Attempt(
         id=worker,
         dir=directory,
@@ -67,6 +84,8 @@ def start(
         nonce=job.nonce,
         started=time.time(),
         session=job.session,
+        cwd=place.cwd,
+        tree=place.tree,
         worker=Worker(id=worker, lane=route.lane.name, pid=0, identity="", handle=mark),
     )
     try:
@@ -108,7 +127,7 @@ def job_of(queue: Queue, attempt: Attempt, task: Task) -> Job:
         worker=attempt.id,
         prompt="",
         nonce=attempt.nonce,
-        cwd=os.path.dirname(queue.dir),
+        cwd=attempt.cwd or os.path.dirname(queue.dir),
         env={},
         scratch=attempt.dir,
         session=attempt.session,
@@ -128,7 +147,9 @@ def _new_worker_dir(run: Run) -> tuple[int, str]:
             number += 1
 
 
-def _job(queue: Queue, task: Task, worker: str, scratch: str, env: Mapping[str, str], provider: str) -> Job:
+def _job(
+    queue: Queue, task: Task, worker: str, scratch: str, env: Mapping[str, str], provider: str, place: Workplace
+) -> Job:
     answers = records.answers(queue, task.id)
     before = records.outcomes(queue, task.id)
     earlier = [
@@ -143,22 +164,26 @@ def _job(queue: Queue, task: Task, worker: str, scratch: str, env: Mapping[str, 
     return Job(
         task=task,
         worker=worker,
-        prompt=prompt.compose(task, nonce=nonce, answers=answers, attempts=earlier),
+        prompt=prompt.compose(task, nonce=nonce, answers=answers, attempts=earlier, branch=place.branch),
         nonce=nonce,
-        cwd=os.path.dirname(queue.dir),
+        cwd=place.cwd,
         env=env,
         scratch=scratch,
-        session=_session_of(before, provider),
+        session=_session_of(before, provider, place.tree),
     )
 
 
-def _session_of(before: list[dict[str, Any]], provider: str) -> str:
-    """The conversation of the last attempt, if the same kind of agent can go on with it: what it knows is paid for already.
+def _session_of(before: list[dict[str, Any]], provider: str, tree: str) -> str:
+    """The conversation of the last attempt, if the same kind of agent can go on with it in the same place: what it knows is
+    paid for already.
 
     After a refusal or a login wall a new one begins: the old one may be what was refused.
     """
     last = before[-1] if before else {}
     if last.get("provider") != provider or last.get("outcome") in ("refused", "auth", "budget"):
+        return ""
+    worked_in = last.get("worktree")
+    if (os.path.basename(str(worked_in.get("path"))) if isinstance(worked_in, dict) else "") != tree:
         return ""
     return str(last.get("session") or "")
 
