@@ -12,16 +12,7 @@ from agent_fleet.config import load
 from agent_fleet.model import Outcome
 from agent_fleet.queue import holds
 from agent_fleet.run.gates import gates_of
-from support.project import Project, git
-
-
-def repository(directory: Path) -> Path:
-    directory.mkdir(parents=True)
-    git(directory, "init", "-q", ".")
-    (directory / "README").write_text("x")
-    git(directory, "add", "README")
-    git(directory, "commit", "-qm", "first")
-    return directory
+from support.project import Project, git, repository
 
 
 def plain(tmp: Path) -> tuple[Path, Path]:
@@ -38,6 +29,23 @@ def submodule(tmp: Path) -> tuple[Path, Path]:
     git(outer, "submodule", "--quiet", "add", str(repository(tmp / "inner")), "sub")
     git(outer, "commit", "-qm", "sub")
     return (outer / "sub",) * 2
+
+
+def beside_bare(tmp: Path) -> tuple[Path, Path]:
+    """A bare repository with a checkout beside it, which is the only place where anybody works."""
+    git(tmp, "clone", "-q", "--bare", str(repository(tmp / "origin")), str(tmp / "repo.git"))
+    git(tmp / "repo.git", "worktree", "add", "-q", str(tmp / "checkout"))
+    return (tmp / "checkout",) * 2
+
+
+def around_bare(tmp: Path) -> tuple[Path, Path]:
+    """The same with the bare repository inside a directory that holds all checkouts and points to it."""
+    holder = tmp / "holder"
+    holder.mkdir()
+    git(tmp, "clone", "-q", "--bare", str(repository(tmp / "origin")), str(holder / ".bare"))
+    (holder / ".git").write_text("gitdir: ./.bare\n")
+    git(holder, "worktree", "add", "-q", "main")
+    return (holder / "main",) * 2
 
 
 def below(tmp: Path) -> tuple[Path, Path]:
@@ -68,7 +76,9 @@ def no_info(tmp: Path) -> tuple[Path, Path]:
     return (made,) * 2
 
 
-@pytest.mark.parametrize("kind", [plain, worktree, submodule, below, strange, shared_exclude, no_info])
+@pytest.mark.parametrize(
+    "kind", [plain, worktree, submodule, beside_bare, around_bare, below, strange, shared_exclude, no_info]
+)
 @pytest.mark.parametrize("name", [".agents", "work queue [1]"])
 def test_git_status_stays_empty(tmp_path: Path, kind: Callable[[Path], tuple[Path, Path]], name: str) -> None:
     top, root = kind(tmp_path)
@@ -85,6 +95,24 @@ def test_git_status_stays_empty(tmp_path: Path, kind: Callable[[Path], tuple[Pat
     if kind is shared_exclude:
         assert (tmp_path / "my-excludes").read_text().startswith("*.swp\n")
         assert (top / ".git" / "info" / "exclude").is_symlink()
+
+
+def test_a_queue_is_made_and_hidden_in_another_directory_than_this_one(tmp_path: Path) -> None:
+    here = Project(repository(tmp_path / "here"), home=tmp_path / "home")
+    there = repository(tmp_path / "there")
+    outer = repository(tmp_path / "outer")
+    linked = tmp_path / "linked"
+    git(outer, "worktree", "add", "-q", str(linked))
+    for place in (there, linked, outer):
+        for named in ({}, {"AGENT_DIR": "work queue"}, {"GIT_DIR": str(here.root / ".git")}):
+            assert here.json("init", str(place), env=named)["root"] == str(place)
+
+    for place in (there, linked, outer):
+        assert (place / ".agents" / "queue.json").exists() and (place / "work queue" / "queue.json").exists()
+        assert git(place, "status", "--porcelain", "--untracked-files=all") == ""
+    assert not here.dir.exists()
+    assert git(here.root, "status", "--porcelain", "--untracked-files=all") == ""
+    assert here.fleet("init", str(tmp_path / "nowhere")).status == 4
 
 
 def test_only_our_entries_of_a_directory_that_others_use_too_are_hidden(tmp_path: Path) -> None:

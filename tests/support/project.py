@@ -172,6 +172,18 @@ def git(directory: Path, *arguments: str) -> str:
     ).stdout
 
 
+def repository(directory: Path) -> Path:
+    """A git repository with one commit, and a name for whoever commits there."""
+    directory.mkdir(parents=True, exist_ok=True)
+    git(directory, "init", "-q", ".")
+    git(directory, "config", "user.name", "nobody")
+    git(directory, "config", "user.email", "nobody@example.com")
+    (directory / "README").write_text("x")
+    git(directory, "add", "README")
+    git(directory, "commit", "-qm", "first")
+    return directory
+
+
 # --------------------------------------------------------------------------------------- the library, in this process
 
 

@@ -53,6 +53,8 @@ def _text(run: str, covered: Coverage, lines: list[TaskLine], cost: Tally, date:
         )
         if found.evidence:
             rows.append(f"        {line(found.evidence, 110)}")
+        if found.work:
+            rows.append(f"        {line(found.work, 200)}")
     return "\n".join([*rows, "", _used(cost, date)])
 
 

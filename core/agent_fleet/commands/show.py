@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from agent_fleet.commands import Shared, command
 from agent_fleet.ledger import usage_from
 from agent_fleet.prices import COUNTS
 from agent_fleet.queue import lease, records
+from agent_fleet.run.diffstat import Work, sentence
 from agent_fleet.text import line, printable
 
 _OWN = ("at", "event", "task")
@@ -31,7 +33,7 @@ def command_line(shared: Shared, task: str) -> None:
         "owner": lease.describe(lease.owner(queue, place.owner)) if place.owner else None,
         "task": body,
         "answers": records.answers(queue, task),
-        "attempts": records.outcomes(queue, task),
+        "attempts": [_with_work(record, history) for record in records.outcomes(queue, task)],
         "history": history,
     }
     shared.emit(found, lambda: _text(found))
@@ -51,9 +53,27 @@ def _text(found: dict[str, Any]) -> str:
         charged = ", charged" if attempt.get("charged") else ""
         rows.append(f"\nlease {attempt['generation']}: {attempt.get('outcome')}{charged}")
         rows += [f"  {name}: {_value(attempt[name])}" for name in ("reason", "result") if attempt.get(name)]
-        rows += [f"  {name}: {text}" for name, text in (("check", _check(attempt)), ("used", _used(attempt))) if text]
+        rows += [f"  {name}: {text}" for name, text in _more(attempt) if text]
     rows += ["", *(f"{_when(event)}  {event.get('event')}  {_rest(event)}" for event in found["history"])]
     return "\n".join(rows)
+
+
+def _with_work(record: dict[str, Any], history: list[dict[str, Any]]) -> dict[str, Any]:
+    """An outcome with what was left in a worktree: a worker that reports by itself does so before that is looked at."""
+    told = [event for event in history if event.get("event") == "worktree" and event.get("gen") == record["generation"]]
+    if "worktree" in record or not told:
+        return record
+    return {**record, "worktree": {name: told[-1][name] for name in Work._fields if name in told[-1]}}
+
+
+def _more(attempt: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    work = attempt.get("worktree")
+    left = f"{sentence(work)}; {_where(str(work.get('path')))}" if isinstance(work, dict) else ""
+    return ("check", _check(attempt)), ("worktree", left), ("used", _used(attempt))
+
+
+def _where(path: str) -> str:
+    return f"in {line(path, 300)}" if os.path.isdir(path) else "its directory is gone"
 
 
 def _lane(name: object) -> str:
@@ -95,5 +115,7 @@ def _when(event: dict[str, Any]) -> str:
 def _rest(event: dict[str, Any]) -> str:
     told = {name: value for name, value in event.items() if name not in _OWN and value not in (None, "")}
     words = [f"{name}={value}" for name, value in told.items() if not isinstance(value, dict | list)]
+    if event.get("event") == "worktree":
+        return line(f"gen={event.get('gen')} {sentence(event)}", 160)
     used = _used(event)
     return line(" ".join([*words, *([f"used: {used}"] if used else [])]), 160)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from agent_fleet import journal
 from agent_fleet.queue import records
 from agent_fleet.queue.store import BadFileError, Queue, read_json
+from agent_fleet.run.diffstat import sentence
 from agent_fleet.text import count
 
 
@@ -22,7 +23,9 @@ class RunLine(NamedTuple):
 
 
 class TaskLine(NamedTuple):
-    """What a run did for one task: its attempts by outcome, the state the task is in now, the last thing that was said."""
+    """What a run did for one task: its attempts by outcome, the state the task is in now, the last thing that was said, and what
+    the last one left in a worktree, if it had one.
+    """
 
     task: str
     title: str
@@ -31,6 +34,7 @@ class TaskLine(NamedTuple):
     evidence: str
     checked: bool
     seconds: float
+    work: str = ""
 
 
 class Coverage(NamedTuple):
@@ -78,6 +82,7 @@ def runs(queue: Queue) -> list[RunLine]:
 
 def tasks(queue: Queue, run: str) -> Iterator[TaskLine]:
     """Every task that a run started an attempt at, in the order of the first."""
+    works = _works(queue, run)
     for task, generations in _started(queue, run).items():
         place = queue.find(task)
         body = queue.body(place.path, task) if place else None
@@ -92,6 +97,7 @@ def tasks(queue: Queue, run: str) -> Iterator[TaskLine]:
             evidence=str(last.get("result" if done else "reason") or ""),
             checked=bool(last.get("check")),
             seconds=sum(float((outcome.get("exit") or {}).get("seconds") or 0.0) for outcome in outcomes),
+            work=works.get(task, ""),
         )
 
 
@@ -126,6 +132,12 @@ def _started(queue: Queue, run: str) -> dict[str, list[int]]:
             if isinstance(task, str) and isinstance(generation, int):
                 found.setdefault(task, []).append(generation)
     return found
+
+
+def _works(queue: Queue, run: str) -> dict[str, str]:
+    """What the last attempt of each task left in its worktree, in words."""
+    events = (event for _, event in journal.read(queue.journal.path) if event and event.get("event") == "worktree")
+    return {str(event.get("task")): sentence(event) for event in events if event.get("run") == run}
 
 
 def _ended(queue: Queue, run: str) -> float | None:
