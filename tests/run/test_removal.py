@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 from agent_fleet.queue import finish
 from agent_fleet.queue.finish import Proof
-from agent_fleet.run import doubts, removal, worktree
+from agent_fleet.run import doubts, removal
 from agent_fleet.run.worktree import Tree
 from support.garden import Garden
 from support.project import enlist, git, repository, take
@@ -335,7 +336,7 @@ def test_a_record_that_was_tampered_with_leads_nowhere(garden: Garden, field: st
     git(victim, "branch", "precious")
     tree = planted(garden)
     forged = {"path": str(victim), "branch": "precious", "common": str(victim / ".git")}[field]
-    worktree.write_whole(tree.file, __import__("json").dumps(tree._asdict() | {field: forged}).encode())
+    Path(tree.file).write_text(json.dumps(tree._asdict() | {field: forged}))
     before = (picture(victim), git(garden.top, "for-each-ref"), picture(Path(tree.path)))
     assert not any(fate.gone for fate in removal.all_of(garden.queue, garden.environ))
     assert (picture(victim), git(garden.top, "for-each-ref"), picture(Path(tree.path))) == before
