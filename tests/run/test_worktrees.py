@@ -14,37 +14,12 @@ from pathlib import Path
 import pytest
 
 from agent_fleet import process
+from support.garden import Field
 from support.procs import wait_until
-from support.project import git, repository
+from support.project import git
 from support.runs import Site
 
 COMMIT = "echo $FLEET_TASK > made-by-$FLEET_TASK && git add . && git commit -qm $FLEET_TASK"
-
-
-class Field(Site):
-    """A site whose project lies in a git repository."""
-
-    def __init__(self, root: Path, config: str = "") -> None:
-        self.top = repository(root / "project")
-        super().__init__(root, config)
-
-    @property
-    def shelf(self) -> Path:
-        (found,) = (self.home / ".local" / "state" / "agent-fleet" / "worktrees").iterdir()
-        return found
-
-    def tree(self, task: str) -> Path:
-        """The one worktree of a task."""
-        (found,) = (path for path in self.shelf.glob(f"{task}-g*") if path.is_dir())
-        return found
-
-    def branches(self) -> list[str]:
-        return git(self.top, "branch", "--format=%(refname:short)", "--list", "fleet/*").split()
-
-    def is_untouched(self) -> bool:
-        """Whether git sees nothing of us in the person's own checkout."""
-        on_main = git(self.top, "symbolic-ref", "--short", "HEAD").strip() == "main"
-        return on_main and git(self.top, "status", "--porcelain", "--untracked-files=all") == ""
 
 
 def test_twenty_tasks_side_by_side_commit_each_on_a_branch_of_its_own(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
 from agent_fleet.run import checkout, worktree
 from agent_fleet.run.worktree import Tree
-from support.project import fill, git, new_queue
+from support.project import fill, git, new_queue, repository
+from support.runs import Site
 
 
 class Garden:
@@ -43,3 +44,29 @@ class Garden:
         found = [name for name in git(self.top, "branch", "--format=%(refname:short)").split() if "fleet/" in name]
         found += [path.name for path in admin.iterdir() if "-g" in path.name] if admin.exists() else []
         return sorted(found + (os.listdir(self.shelf()) if self.shelf().exists() else []))
+
+
+class Field(Site):
+    """A site whose project lies in a git repository."""
+
+    def __init__(self, root: Path, config: str = "") -> None:
+        self.top = repository(root / "project")
+        super().__init__(root, config)
+
+    @property
+    def shelf(self) -> Path:
+        (found,) = (self.home / ".local" / "state" / "agent-fleet" / "worktrees").iterdir()
+        return found
+
+    def tree(self, task: str) -> Path:
+        """The one worktree of a task."""
+        (found,) = (path for path in self.shelf.glob(f"{task}-g*") if path.is_dir())
+        return found
+
+    def branches(self) -> list[str]:
+        return git(self.top, "branch", "--format=%(refname:short)", "--list", "fleet/*").split()
+
+    def is_untouched(self) -> bool:
+        """Whether git sees nothing of us in the person's own checkout."""
+        on_main = git(self.top, "symbolic-ref", "--short", "HEAD").strip() == "main"
+        return on_main and git(self.top, "status", "--porcelain", "--untracked-files=all") == ""
