@@ -298,6 +298,15 @@ def test_the_disk_keeps_its_reserve(tmp_path: Path) -> None:
     assert garden.traces() == []
 
 
+def test_a_state_directory_inside_the_repository_is_kept_out_of_git_status(tmp_path: Path) -> None:
+    """As in a home that is a repository itself."""
+    garden = Garden(repository(tmp_path / "home"))
+    garden.environ = {"AGENT_FLEET_STATE_DIR": str(garden.top / ".local" / "state")}
+    tree = garden.provide(garden.task())
+    assert worktree.mismatch(tree) == ""
+    assert git(garden.top, "status", "--porcelain").split() == ["??", ".agents/"]
+
+
 def test_git_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     made = repository(tmp_path / "repo")
     git(made, "config", "alias.hang", "!echo $$ > pid; sleep 300")

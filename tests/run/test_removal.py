@@ -15,7 +15,7 @@ import pytest
 
 from agent_fleet.queue import finish
 from agent_fleet.queue.finish import Proof
-from agent_fleet.run import doubts, removal
+from agent_fleet.run import checkout, doubts, removal
 from agent_fleet.run.worktree import Tree
 from support.garden import Garden
 from support.project import enlist, git, repository, take
@@ -328,6 +328,19 @@ def test_what_has_no_record_is_named_and_left(garden: Garden) -> None:
     strays = removal.strays(garden.queue, garden.environ)
     assert [os.path.basename(path) for path in strays] == ["t8-g1-cafecafe.json", "t9-g1-deadbeef"]
     assert (garden.shelf() / "t9-g1-deadbeef" / "work").exists()
+
+
+@pytest.mark.parametrize("made", [None, "false", 0, []])
+def test_a_record_that_says_nothing_sensible_never_makes_a_worktree_a_half_made_one(
+    garden: Garden, made: object
+) -> None:
+    tree = planted(garden)
+    commit(Path(tree.path))
+    record = tree._asdict() | {"made": made}
+    Path(tree.file).write_text(json.dumps({name: value for name, value in record.items() if value is not None}))
+    assert checkout.recover(garden.queue, garden.environ) == []
+    assert (Path(tree.path) / "work").exists()
+    assert tree.path in removal.strays(garden.queue, garden.environ)
 
 
 @pytest.mark.parametrize("field", ["path", "branch", "common"])

@@ -69,6 +69,7 @@ def start(
             *(queue, config, run, task, claimed.generation, environ), mark=mark, directory=directory, worktree=worktree
         )
     except FleetError as error:
+        workplace.leave(environ, mark)
         roster.mark_dir_settled(directory)
         return Unstarted("machine", error)
     job = _job(queue, task, worker, directory, place.environment(env), route.provider.name, place)
@@ -91,6 +92,7 @@ def start(
     try:
         launch = plugins.ask(route.provider, lambda provider: provider.launch(job))
     except FleetError as error:
+        workplace.leave(environ, mark)
         roster.mark_settled(attempt)
         return Unstarted("task" if error.code in ("refused", "bad_input") else "provider", error)
     kept = _under_keeper(queue, config, task, claimed, launch, directory, mark, log, route, run)
@@ -99,6 +101,7 @@ def start(
         attempt = attempt._replace(worker=plugins.ask(route.lane, lambda lane: lane.start(kept)))
     except FleetError as error:
         process.stop_tree("", mark, config.get("run.grace"))
+        workplace.leave(environ, mark)
         roster.mark_settled(attempt)
         return Unstarted("machine" if error.code == "unavailable" else "lane", error)
     try:

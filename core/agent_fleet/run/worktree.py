@@ -106,6 +106,8 @@ def read(directory: str, name: str) -> Tree | None:
     texts = (tree.branch, tree.base, tree.onto, tree.common, tree.root, tree.prefix, tree.task)
     if tree.name != name or tree.path != path or not all(isinstance(text, str) for text in texts):
         return None
+    if not isinstance(found.get("made"), bool):  # a missing word must not make a worktree one that nobody worked in
+        return None
     return tree if tree.branch.startswith(BRANCHES + "/") and os.path.isabs(tree.common) else None
 
 
