@@ -97,7 +97,7 @@ def test_the_workers_of_two_projects_have_different_numbers_ports_and_files(tmp_
     told = [site.record(task)["result"].split()[-3:] for site, task in tasks]
     assert [len(site.records(task)) for site, task in tasks] == [1] * 12
     assert all(int(port) == 30000 + 10 * int(slot) for slot, port, _ in told)
-    assert max(int(slot) for slot, _, _ in told) < 8  # four of each at once
+    assert max(int(slot) for slot, _, _ in told) < 12  # four of each at once, and some that are being settled
     assert {slot for slot, _, _ in told} >= {"0", "1"}
     assert len({place for _, _, place in told}) == 12
     assert all(place.startswith(str(tmp_path)) and not Path(place).exists() for _, _, place in told)

@@ -232,8 +232,10 @@ def _without_commits(root: Path) -> None:
     git(root, "init", "-q", ".")
 
 
-@pytest.mark.parametrize(("make", "why"), [(_none, "is in no git work tree"), (_without_commits, "has no commit yet")])
-@pytest.mark.parametrize("how", ["option", "setting"])
+@pytest.mark.parametrize(
+    ("make", "why", "how"),
+    [(_none, "is in no git work tree", "option"), (_without_commits, "has no commit yet", "setting")],
+)
 def test_a_run_that_could_make_no_worktree_starts_nothing(
     tmp_path: Path, make: Callable[[Path], None], why: str, how: str
 ) -> None:
