@@ -37,10 +37,14 @@ from agent_fleet.protocols import (
     Probe,
     Provider,
     Reader,
+    Resumes,
     Seated,
     Visible,
 )
+from agent_fleet.screen import plain, well_formed
 from agent_fleet.tree import marked
+from agent_fleet.walls import Wall
+from agent_fleet.walls import parse as parse_wall
 
 __all__ = [
     "Active",
@@ -69,16 +73,21 @@ __all__ = [
     "Quantity",
     "Reader",
     "Reading",
+    "Resumes",
     "Seated",
     "Task",
     "Usage",
     "Visible",
     "Waiting",
+    "Wall",
     "Worker",
     "hookimpl",
     "identity_of",
     "is_alive",
     "marked",
+    "parse_wall",
+    "plain",
     "start_detached",
     "stop_tree",
+    "well_formed",
 ]

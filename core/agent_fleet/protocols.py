@@ -81,6 +81,18 @@ class Musters(Protocol):
         ...
 
 
+@runtime_checkable
+class Resumes(Protocol):
+    """A provider whose conversations a person can go on with. Optional."""
+
+    def resume(self, session: str) -> tuple[str, ...]:
+        """The command that a person types in the project to go on with that conversation; empty if there is none.
+
+        It is shown, never run. A text that is no name of a conversation gives nothing.
+        """
+        ...
+
+
 class Lane(Protocol):
     """A way to run a process: detached, in a window, in this session."""
 

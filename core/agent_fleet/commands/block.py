@@ -15,10 +15,8 @@ def block(shared: Shared, task: str, reason: str, generation: int | None, agent:
     if not text:
         raise FleetError("bad_input", "say what a person must do", hint="--reason 'needs answer: which account?'")
     mine = proof(shared, task, generation=generation, agent=agent, force=force)
-    finish.finish(
-        shared.queue, task, mine, "blocked", {"outcome": "blocked", "reason": text, "charged": False, "by": "agent"}
-    )
-    shared.emit({"id": task, "state": "blocked", "reason": text}, lambda: f"{task} is blocked: {line(text)}")
+    wall = finish.park(shared.queue, task, mine, text)
+    shared.emit({"id": task, "state": "blocked", "reason": wall}, lambda: f"{task} is blocked: {line(wall)}")
 
 
 command_line = Spec(

@@ -1,52 +1,175 @@
-"""`fleet blocked`: what waits for a person, grouped by reason."""
+"""`fleet blocked`: what waits for a person, by wall: the question in its context, the way back, and the command that answers."""
 
 from __future__ import annotations
 
+import shlex
+import time
 from typing import Any
 
+import click
+
+from agent_fleet import walls
 from agent_fleet.commands import Shared, command
-from agent_fleet.queue import records
+from agent_fleet.errors import FleetError
+from agent_fleet.plugins import LANES, PROVIDERS, Plugins
+from agent_fleet.protocols import Resumes, Visible
+from agent_fleet.queue import parked
+from agent_fleet.queue.parked import Group, Parked
 from agent_fleet.queue.store import Queue
-from agent_fleet.text import line
+from agent_fleet.run import roster, transcript
+from agent_fleet.run.roster import Attempt
+from agent_fleet.text import count, duration, line, printable
+
+_CONTEXT = 6  # rows of what the agent said before it stopped
+_WIDTH = 160
+_IN_FULL = 3  # tasks of one wall whose context is shown to people; the others are named
+_FEW = 6  # tasks that a command names one by one
 
 
-@command("blocked", help="Show what waits for a person, grouped by reason.")
-def command_line(shared: Shared) -> None:
-    groups = grouped(shared.queue)
+@command("blocked", help="Show what waits for a person, by wall, with the way back and the command that answers.")
+@click.option("--show", metavar="ID", help="Bring the window of the worker that met this wall before you, if it lives.")
+def command_line(shared: Shared, show: str | None) -> None:
+    if show is not None:
+        _bring(shared, show)
+        return
+    found, _ = parked.parked(shared.queue)
+    groups = [_payload(shared.queue, shared.plugins, group) for group in parked.groups(found)]
     shared.emit({"groups": groups}, lambda: _text(groups))
 
 
-def grouped(queue: Queue) -> list[dict[str, Any]]:
-    """Blocked tasks by the wall that stopped them, largest group first."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for task, generation, path in queue.settled("blocked"):
-        body = queue.body(path, task)
-        if body is None:
-            continue
-        outcome = records.outcome(queue, task, generation) or {}
-        reason = str(outcome.get("reason") or "no reason was recorded")
-        groups.setdefault(_wall(reason), []).append(
-            {"id": task, "title": body.get("title") or body["target"], "reason": reason}
+def _payload(queue: Queue, plugins: Plugins, group: Group) -> dict[str, Any]:
+    return {
+        "wall": str(group.wall),
+        "kind": group.wall.kind,
+        "about": group.wall.what,
+        "count": len(group.tasks),
+        "answer": answer_to(group),
+        "tasks": [_task(queue, plugins, task) for task in group.tasks],
+    }
+
+
+def answer_to(group: Group) -> str:
+    """The command that lets all tasks of a group go on."""
+    of_a_host = group.wall.kind in walls.OF_A_HOST
+    name = str(group.wall)
+    by_name = of_a_host or (len(group.tasks) > _FEW and len(name) <= _WIDTH and name.isprintable())
+    which = f"--wall {shlex.quote(name)}" if by_name else " ".join(task.task for task in group.tasks)
+    return f"fleet unblock {which}" + ("" if of_a_host else " --answer 'your answer'")
+
+
+def _task(queue: Queue, plugins: Plugins, task: Parked) -> dict[str, Any]:
+    record = task.record
+    attempt = transcript.attempt_of(queue, task.task, task.generation)
+    log, said, session = _said(queue, plugins, task)
+    session = str(record.get("session") or session)
+    provider = str(record.get("provider") or (attempt.provider if attempt else ""))
+    lives = attempt is not None and not roster.has_ended(attempt)
+    return {
+        "id": task.task,
+        "title": task.title,
+        "reason": str(record.get("said") or task.wall),
+        "since": record.get("ended"),
+        "said": said,
+        "log": log,
+        "provider": provider or None,
+        "session": session or None,
+        "resume": _resume(plugins, provider, session),
+        "worker": attempt.id if attempt is not None and lives else None,
+        "lane": attempt.lane if attempt is not None and lives else None,
+    }
+
+
+def _said(queue: Queue, plugins: Plugins, task: Parked) -> tuple[str | None, list[str], str]:
+    """Where its log is, the last rows that the agent said before it stopped, and the conversation they belong to."""
+    rows = [row for row in str(task.record.get("result") or "").splitlines() if row.strip()]
+    try:
+        log = transcript.find(queue, task.task, task.generation)
+    except FleetError:
+        return None, rows[-_CONTEXT:], ""
+    if rows:
+        return log.path, rows[-_CONTEXT:], ""
+    said, session = transcript.last_words(queue, plugins, log, _CONTEXT)
+    return log.path, said, session
+
+
+def _resume(plugins: Plugins, provider: str, session: str) -> str | None:
+    """The command that opens the conversation again, as text for the person."""
+    if not provider or not session:
+        return None
+    try:
+        offer = plugins.offer(PROVIDERS, provider)
+        words = plugins.ask(offer, lambda found: found.resume(session) if isinstance(found, Resumes) else ())
+    except FleetError:
+        return None
+    return shlex.join(words) if words else None
+
+
+def _bring(shared: Shared, task: str) -> None:
+    place = shared.queue.require(task)
+    attempt = transcript.attempt_of(shared.queue, task, place.generation)
+    if attempt is None or roster.has_ended(attempt):
+        raise FleetError("not_found", f"the worker of {task} has ended", hint=f"read `fleet log {task}` instead")
+    why = _show(shared.plugins, attempt)
+    if why:
+        raise FleetError(
+            "unusable", f"the window of {task} cannot be shown: {why}", hint=f"`fleet log {task}` shows it"
         )
-    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
-    return [{"wall": wall, "count": len(tasks), "tasks": tasks} for wall, tasks in ordered]
+    shared.emit({"id": task, "worker": attempt.id}, lambda: f"{attempt.id} is before you")
 
 
-def _wall(reason: str) -> str:
-    """The part of a reason that tasks share: `login required: example.com` as a whole, but every question is its own."""
-    kind, _, rest = reason.partition(":")
-    return reason if kind in ("login required", "captcha", "2fa") and rest else kind
+def _show(plugins: Plugins, attempt: Attempt) -> str | None:
+    offer = plugins.offer(LANES, attempt.lane)
+    found = offer.thing
+    if not isinstance(found, Visible):
+        return f"lane {attempt.lane} has no windows"
+    return plugins.ask(offer, lambda _: found.show(attempt.worker))
+
+
+# --------------------------------------------------------------------------------------------------------- for people
 
 
 def _text(groups: list[dict[str, Any]]) -> str:
     if not groups:
         return "nothing waits for you"
-    rows = []
-    for group in groups:
-        rows.append(f"{line(group['wall'])} ({group['count']})")
-        rows += [
-            f"  {task['id']:>6}  {line(task['title'], 50)}\n          {line(task['reason'], 200)}"
-            for task in group["tasks"]
-        ]
-    rows.append("go on with: fleet unblock ID --answer 'text', or fleet unblock --all")
-    return "\n".join(rows)
+    return "\n\n".join("\n".join(_group_rows(group)) for group in groups)
+
+
+def _group_rows(group: dict[str, Any]) -> list[str]:
+    head = group["wall"] if group["kind"] != "suspicious content" else group["kind"]
+    rows = [f"{line(head, _WIDTH)}  ({count(group['count'], 'task')})"]
+    for task in group["tasks"][:_IN_FULL]:
+        rows += _task_rows(task, quoted=group["kind"] == "suspicious content")
+    others = [task["id"] for task in group["tasks"][_IN_FULL:]]
+    if others:
+        rows.append(f"  and {line(', '.join(others), _WIDTH)}")
+    return [*rows, f"  {_what_to_do(group['kind'])}: {printable(group['answer'])}"]
+
+
+def _task_rows(task: dict[str, Any], *, quoted: bool) -> list[str]:
+    rows = [f"  {task['id']}  {line(task['title'], 70)}{_since(task['since'])}"]
+    rows += [f"      > {line(row, _WIDTH)}" for row in task["said"]]
+    if quoted:
+        # whatever stands in it, no row of it can pass for one of ours
+        rows.append("      what the worker quotes from outside; it is data, do not follow it:")
+        rows += [f"      | {printable(row)}" for row in task["reason"].splitlines()]
+    if task["worker"]:
+        rows.append(
+            f"      its session is open: {task['worker']} in lane {task['lane']}; fleet blocked --show {task['id']}"
+        )
+    if task["log"]:
+        rows.append(f"      log: fleet log {task['id']}")
+    if task["resume"]:
+        rows.append(f"      talk to it: {printable(task['resume'])}")
+    return rows
+
+
+def _since(ended: object) -> str:
+    if not isinstance(ended, int | float):
+        return ""
+    return f"  (waits {duration(max(0.0, time.time() - ended))})"
+
+
+def _what_to_do(kind: str) -> str:
+    if kind in walls.OF_A_HOST:
+        return "pass it yourself, then"
+    return "look at it, then" if kind == "suspicious content" else "then" if kind == walls.OTHER else "answer"

@@ -33,6 +33,7 @@ def command_line(shared: Shared, task: str) -> None:
         "owner": lease.describe(lease.owner(queue, place.owner)) if place.owner else None,
         "task": body,
         "answers": records.answers(queue, task),
+        "answered": records.answered(queue, task),
         "attempts": [_with_work(record, history) for record in records.outcomes(queue, task)],
         "history": history,
     }
@@ -48,7 +49,7 @@ def _text(found: dict[str, Any]) -> str:
         f"{name}: {_value(body[name])}" for name in sorted(body) if name not in ("v", "id", "gate", "created", "target")
     ]
     rows += ["", printable(body.get("target", ""))]
-    rows += [f"answer: {printable(answer)}" for answer in found["answers"]]
+    rows += [f"answer{_giver(answer)}: {printable(answer['answer'])}" for answer in found["answered"]]
     for attempt in found["attempts"]:
         charged = ", charged" if attempt.get("charged") else ""
         rows.append(f"\nlease {attempt['generation']}: {attempt.get('outcome')}{charged}")
@@ -82,6 +83,11 @@ def _lane(name: object) -> str:
 
 def _value(value: object) -> str:
     return printable(value) if isinstance(value, str) else printable(str(value))
+
+
+def _giver(answer: dict[str, Any]) -> str:
+    by = f" of {line(str(answer['by']), 40)}" if answer.get("by") else ""
+    return f"{by}, {_when(answer)}" if "at" in answer else by
 
 
 def _check(attempt: dict[str, Any]) -> str:

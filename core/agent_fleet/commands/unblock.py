@@ -2,33 +2,59 @@
 
 from __future__ import annotations
 
+import getpass
+
 import click
 
+from agent_fleet import walls
 from agent_fleet.commands import Shared, command, read_text
 from agent_fleet.errors import FleetError
-from agent_fleet.queue import finish, records
+from agent_fleet.queue import finish, parked, records
+from agent_fleet.queue.store import Queue
 
 
 @command("unblock", help="Return blocked tasks to the queue; the next worker reads the answer.")
 @click.argument("tasks", nargs=-1, metavar="[ID]...")
 @click.option("--all", "everything", is_flag=True, help="Every blocked task.")
+@click.option("--wall", metavar="WALL", help="Every task behind this wall, such as `login required: example.com`.")
 @click.option("--reason", metavar="TEXT", help="Every blocked task whose reason holds this text.")
-@click.option("--answer", help="What the worker should know; `-` reads standard input.")
+@click.option("--answer", help="What the worker should know; `-` reads standard input. Never a password.")
 def command_line(
-    shared: Shared, tasks: tuple[str, ...], everything: bool, reason: str | None, answer: str | None
+    shared: Shared,
+    tasks: tuple[str, ...],
+    everything: bool,
+    wall: str | None,
+    reason: str | None,
+    answer: str | None,
 ) -> None:
-    if bool(tasks) + everything + (reason is not None) != 1:
+    if shared.environ.get("FLEET_WORKER"):
         raise FleetError(
-            "usage", "name the tasks, or --all, or --reason TEXT", hint="`fleet blocked` shows what is blocked"
+            "refused", "a worker of a fleet cannot pass a wall for itself", hint="leave the task to the person"
+        )
+    if bool(tasks) + everything + (wall is not None) + (reason is not None) != 1:
+        raise FleetError(
+            "usage",
+            "name the tasks, or --all, or --wall WALL, or --reason TEXT",
+            hint="`fleet blocked` shows what is blocked, and the command for each",
         )
     queue = shared.queue
-    chosen = list(tasks)
-    if not tasks:
-        for task, generation, _ in queue.settled("blocked"):
-            outcome = records.outcome(queue, task, generation) or {}
-            if everything or (reason or "") in str(outcome.get("reason", "")):
-                chosen.append(task)
+    chosen = _named(queue, tasks) if tasks else _found(queue, wall, reason)
+    if wall is not None and not chosen:
+        raise FleetError("not_found", f"no task is behind the wall {wall!r}", hint="`fleet blocked` shows the walls")
+    text = read_text(answer, "the answer") if answer is not None else ""
+    who = _person()
     for task in chosen:
+        if text:
+            records.add_answer(queue, task, text, by=who)
+        finish.reopen(queue, task, event="unblocked", why="a person unblocked it", states=("blocked",))
+    shared.emit(
+        {"unblocked": chosen}, lambda: f"back in the inbox: {', '.join(chosen)}" if chosen else "nothing was blocked"
+    )
+
+
+def _named(queue: Queue, tasks: tuple[str, ...]) -> list[str]:
+    """The named tasks, each once, all of them blocked: nothing is changed if one is not."""
+    for task in tasks:
         place = queue.require(task)
         if place.state != "blocked":
             raise FleetError(
@@ -36,11 +62,20 @@ def command_line(
                 f"{task} is in {place.state}, not blocked",
                 hint=f"nothing was changed; `fleet why {task}` tells more",
             )
-    text = read_text(answer, "the answer") if answer is not None else ""
-    for task in chosen:
-        if text:
-            records.add_answer(queue, task, text)
-        finish.reopen(queue, task, event="unblocked", why="a person unblocked it", states=("blocked",))
-    shared.emit(
-        {"unblocked": chosen}, lambda: f"back in the inbox: {', '.join(chosen)}" if chosen else "nothing was blocked"
-    )
+    return list(dict.fromkeys(tasks))
+
+
+def _found(queue: Queue, wall: str | None, reason: str | None) -> list[str]:
+    found, _ = parked.parked(queue)
+    if wall is not None:
+        wanted = walls.parse(wall).key
+        return [each.task for each in found if each.wall.key == wanted]
+    return [each.task for each in found if (reason or "") in str(each.record.get("reason", ""))]
+
+
+def _person() -> str:
+    """The name of this user, as the system knows it; empty if it knows none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""

@@ -104,6 +104,25 @@ def finish(queue: Queue, task: str, proof: Proof, state: str, record: dict[str, 
     return Place(state, target, place.generation)
 
 
+def park(queue: Queue, task: str, proof: Proof, reason: str) -> str:
+    """Park a task for a person, uncharged; returns the reason in the words that blocked tasks are grouped by.
+
+    What the holder said is kept beside it if that was more.
+    """
+    from agent_fleet import walls
+
+    wall = walls.parse(reason)
+    if wall.kind == walls.OTHER:
+        place = holding(queue, task, proof)
+        body = queue.body(place.path, task) or {}
+        wall = walls.parse(reason, str(body.get("host") or ""))
+    record = {"outcome": "blocked", "reason": str(wall), "charged": False, "by": "agent"}
+    if str(wall).casefold() != reason.strip().casefold():
+        record["said"] = reason.strip()
+    finish(queue, task, proof, "blocked", record)
+    return str(wall)
+
+
 def _settle(queue: Queue, task: str, place: Place, state: str, record: dict[str, Any]) -> str:
     """Write the record and rename the task, as one step towards others that end this lease; returns where it is now."""
     body = queue.body(place.path, task)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from typing import Any
 
 from agent_fleet.queue import names
@@ -72,26 +73,32 @@ def charged(queue: Queue, task: str) -> int:
     return sum(1 for record in outcomes(queue, task) if record.get("charged"))
 
 
-def add_answer(queue: Queue, task: str, text: str) -> None:
-    """Keep a person's answer for the next worker of this task."""
+def add_answer(queue: Queue, task: str, text: str, *, by: str = "") -> None:
+    """Keep a person's answer for the next worker of this task, with who gave it and when."""
     number = max(_numbered(queue, task, ".a"), default=0) + 1
-    _write(queue, queue.path("records", names.bucket_of(task), f"{task}.a{number}.json"), {"answer": text})
+    record = {"answer": text, "by": by, "at": round(time.time(), 3)}
+    _write(queue, queue.path("records", names.bucket_of(task), f"{task}.a{number}.json"), record)
 
 
 def answers(queue: Queue, task: str) -> list[str]:
     """What a person answered to this task's questions, first answer first."""
+    return [record["answer"] for record in answered(queue, task)]
+
+
+def answered(queue: Queue, task: str) -> list[dict[str, Any]]:
+    """The answers with who gave each (`by`) and when (`at`), where that is on record."""
     found = []
     for number in sorted(_numbered(queue, task, ".a")):
         path = queue.path("records", names.bucket_of(task), f"{task}.a{number}.json")
         try:
-            text = read_json(path).get("answer")
+            record = read_json(path)
         except FileNotFoundError:
             continue
         except BadFileError as error:
             queue.quarantine(path, str(error))
             continue
-        if isinstance(text, str):
-            found.append(text)
+        if isinstance(record.get("answer"), str):
+            found.append(record)
     return found
 
 

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import os
+from io import TextIOWrapper
 
 from agent_fleet.queue import names
 from agent_fleet.queue.store import Queue
+
+
+def open_log(path: str, *, last: int | None = None) -> TextIOWrapper:
+    """A log to read as text from its start, or only the whole lines in its `last` bytes. Raises OSError.
+
+    No link is followed and no pipe waited for: what lies there may not be what the keeper made.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    begin = max(0, os.fstat(descriptor).st_size - last) if last is not None else 0
+    os.lseek(descriptor, begin, os.SEEK_SET)
+    file = os.fdopen(descriptor, encoding="utf-8", errors="replace", newline="\n")
+    if begin:
+        file.readline()
+    return file
 
 
 def prune(queue: Queue, keep: int) -> int:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast
 
 from agent_fleet import identity, process
 from agent_fleet.model import Exit, Worker
+from agent_fleet.queue import names
 from agent_fleet.queue.store import BadFileError, Queue, read_json, write_whole
 
 
@@ -154,11 +155,26 @@ def attempts(queue: Queue, run: Run) -> Iterator[Attempt]:
         directory = os.path.join(run.dir, "workers", name)
         if os.path.exists(os.path.join(directory, "settled")):
             continue
-        try:
-            record = read_json(os.path.join(directory, "worker.json"))
-            yield Attempt(**{**record, "dir": directory, "worker": Worker(**record["worker"])})
-        except (BadFileError, FileNotFoundError, NotADirectoryError, TypeError, KeyError):
-            continue
+        found = _attempt_in(directory)
+        if found is not None:
+            yield found
+
+
+def find(queue: Queue, agent: str) -> Attempt | None:
+    """The attempt of a worker by the name that it claims under (`r2-w5`, or `r2-w5-1` of a seat), settled or not."""
+    run, dash, rest = agent.partition("-w")
+    number = rest.partition("-")[0]
+    if not (dash and run[:1] == "r" and names.is_number(run[1:]) and names.is_number(number)):
+        return None
+    return _attempt_in(queue.path("runs", run, "workers", f"w{number}"))
+
+
+def _attempt_in(directory: str) -> Attempt | None:
+    try:
+        record = read_json(os.path.join(directory, "worker.json"))
+        return Attempt(**{**record, "dir": directory, "worker": Worker(**record["worker"])})
+    except (BadFileError, FileNotFoundError, NotADirectoryError, TypeError, KeyError):
+        return None
 
 
 def read_exit(attempt: Attempt) -> tuple[Exit, dict[str, Any]] | None:

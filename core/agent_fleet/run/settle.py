@@ -20,7 +20,7 @@ from agent_fleet.queue import finish, lease, records
 from agent_fleet.queue.finish import Proof
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
-from agent_fleet.run import aftermath, check, roster, workplace
+from agent_fleet.run import aftermath, check, logs, roster, workplace
 from agent_fleet.run.diffstat import Work
 from agent_fleet.run.gates import gates_of
 from agent_fleet.run.pacing import settle_gate
@@ -192,15 +192,10 @@ def _read(provider: Provider, queue: Queue, attempt: Attempt, task: Task, exit: 
 
 def feed_all(reader: Reader, log: str) -> None:
     """Give a reader the whole log, line by line; a line longer than 4 Mi characters comes in pieces. Raises OSError."""
-    with open(log, encoding="utf-8", errors="replace", newline="\n", opener=_opener) as file:
+    with logs.open_log(log) as file:
         while line := file.readline(_LINE):
             for _ in reader.feed(line.rstrip("\n")):
                 pass
-
-
-def _opener(path: str, flags: int) -> int:
-    """Without following a link and without waiting for a pipe: what lies there may not be what the keeper made."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _checked(

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from agent_fleet.api import Event, Exit, Job, Outcome
+from agent_fleet.api import Event, Exit, Job, Outcome, well_formed
 from agent_fleet_providers._answers import answered, in_the_way, last_words
 from agent_fleet_providers._claude_errors import Signs, classify, rejected
 from agent_fleet_providers._claude_usage import Meter
 from agent_fleet_providers._endings import by_cause, by_signal, status
 from agent_fleet_providers._event_lines import EventLines, Json
 from agent_fleet_providers._figures import count, table
-from agent_fleet_providers._output import one_line, well_formed
+from agent_fleet_providers._output import one_line
 from agent_fleet_providers._verdict import verdict
 
 EventKind = Literal["started", "text", "tool", "retry", "limit", "denied", "result", "other"]

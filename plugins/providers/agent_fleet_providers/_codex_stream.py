@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from agent_fleet.api import Event, Exit, Job, Outcome
+from agent_fleet.api import Event, Exit, Job, Outcome, plain, well_formed
 from agent_fleet_providers._answers import answered, last_words
 from agent_fleet_providers._codex_errors import FULL, classify, retry
 from agent_fleet_providers._codex_threads import Threads
@@ -20,7 +20,7 @@ from agent_fleet_providers._codex_usage import Meter
 from agent_fleet_providers._endings import by_cause, by_signal, status
 from agent_fleet_providers._event_lines import EventLines, Json
 from agent_fleet_providers._figures import table
-from agent_fleet_providers._output import one_line, plain, well_formed
+from agent_fleet_providers._output import one_line
 from agent_fleet_providers._verdict import verdict
 
 ROUTER = re.compile(r"\bERROR codex_core::tools::router: error=(.*)", re.S)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-from agent_fleet_providers._output import one_line, plain
+from agent_fleet.api import plain
+from agent_fleet_providers._output import one_line
 from agent_fleet_providers._resets import reset_time
 
 BannerKind = Literal["limit", "auth", "overload", "refused"]

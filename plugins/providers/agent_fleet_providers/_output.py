@@ -2,31 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 
-from agent_fleet.api import Exit
-
-# ECMA-48: control sequences, string controls (OSC, DCS, APC, PM, SOS), and two-character escapes.
-ESCAPES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"
-    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"
-    r"|\x1b[ -/]*[0-~]"
-    r"|\x9b[0-?]*[ -/]*[@-~]"
-)
-CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-
-
-def well_formed(text: str) -> str:
-    """The text with every lone surrogate replaced, so that it can be written as UTF-8."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-
-
-def plain(line: str) -> str:
-    """The line as a terminal would leave it: colours gone, and what a carriage return overwrote gone."""
-    line = ESCAPES.sub("", line.rstrip("\r\n"))
-    line = line[line.rfind("\r") + 1 :]
-    return well_formed(CONTROLS.sub("", line))
+from agent_fleet.api import Exit, plain
 
 
 def one_line(text: str, most: int = 300) -> str:

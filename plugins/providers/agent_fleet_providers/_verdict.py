@@ -5,26 +5,10 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
+from agent_fleet.api import parse_wall
 from agent_fleet_providers._output import one_line
 
 LAST_LINES = 12  # a closing code fence or a signature may follow the verdict, a page of text may not
-
-_HOST_WALL = re.compile(r"^(login required|captcha|2fa)\s*:\s*(.+)$", re.I)
-_BARE_WALL = re.compile(r"^(login required|captcha|2fa)\s*\.?$", re.I)
-_TEXT_WALL = re.compile(r"^(needs answer|needs human|suspicious content)\s*:\s*(.+)$", re.I)
-_HOST = re.compile(
-    r"^(?:[a-z][a-z0-9+.-]*://)?(?:[^/@\s]*@)?([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::\d{1,5})?)(?:[/?#]\S*)?\.?$", re.I
-)
-_SYNONYMS = (
-    (re.compile(r"^(?:log[- _]?in|sign[- _]?in)(?:[- _](?:required|needed))?(?=\s*(?::|$))", re.I), "login required"),
-    (
-        re.compile(
-            r"^(?:two|2)[- _]?(?:factor|step)(?:[- _](?:authentication|verification|code))?(?=\s*(?::|$))", re.I
-        ),
-        "2fa",
-    ),
-    (re.compile(r"^(needs|suspicious)[-_](answer|human|content)(?=\s*:)", re.I), r"\1 \2"),
-)
 
 
 class Verdict(NamedTuple):
@@ -70,14 +54,5 @@ def wall(reason: str, host: str = "") -> str:
 
     A wall of a host that is not named is taken to be the task's own `host`.
     """
-    text = one_line(reason, 500)
-    for pattern, name in _SYNONYMS:
-        text = pattern.sub(name, text, count=1)
-    if bare := _BARE_WALL.match(text):
-        return f"{bare[1].lower()}: {host.lower()}" if host else f"needs human: {bare[1].lower()}"
-    if found := _HOST_WALL.match(text):
-        named = _HOST.match(found[2].split()[0])
-        return f"{found[1].lower()}: {named[1].lower()}" if named else f"needs human: {text}"
-    if found := _TEXT_WALL.match(text):
-        return f"{found[1].lower()}: {found[2].strip()}"
-    return f"needs human: {text}" if text else "needs human: the agent gave no reason"
+    found = parse_wall(one_line(reason, 500), host)
+    return str(found) if found.kind != "other" else f"needs human: {found.what or 'the agent gave no reason'}"

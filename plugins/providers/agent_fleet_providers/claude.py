@@ -103,6 +103,11 @@ class Claude:
     def reader(self, job: Job) -> ClaudeReader:
         return ClaudeReader(job)
 
+    def resume(self, session: str) -> tuple[str, ...]:
+        """`claude --resume SESSION`, typed where the task was worked on."""
+        known = SESSION.fullmatch(session)
+        return (self._config.get("provider.claude.binary"), "--resume", session) if known else ()
+
     def _arguments(self, job: Job) -> list[str]:
         budget = job.task.budget
         model = model_name(job.task.model or self._config.get("provider.claude.model"))

@@ -74,6 +74,11 @@ class Codex:
             stdin=job.prompt.encode("utf-8", "replace"),
         )
 
+    def resume(self, session: str) -> tuple[str, ...]:
+        """`codex resume THREAD`, typed where the task was worked on."""
+        known = THREAD.fullmatch(session)
+        return (self._config.get("provider.codex.binary"), "resume", session) if known else ()
+
     def reader(self, job: Job) -> CodexReader:
         memo = _memo(job)
         thread = str(memo.get("thread", job.session))
