@@ -143,6 +143,7 @@ KEYS: tuple[Key, ...] = (
         "What a limit of money does where a price is unknown.",
         ("stop", "allow"),
     ),
+    Key("notify.command", "list", (), "A program and its arguments that a run tells what needs a person."),
     Key("provider.claude.binary", "text", "claude", "The program that is Claude Code: a name on the path, or a path."),
     Key("provider.claude.permission_mode", "text", "dontAsk", "Claude Code's permission mode."),
     Key("provider.claude.allowed_tools", "list", TOOLS, "Tools that Claude Code may use without being asked."),

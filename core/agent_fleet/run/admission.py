@@ -19,7 +19,7 @@ from agent_fleet.queue.finish import Proof
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
 from agent_fleet.run import outlook, roster
-from agent_fleet.run.gates import gates_of
+from agent_fleet.run.gates import Gate, gates_of
 from agent_fleet.run.outlook import Known, Outlook, Wishes
 from agent_fleet.run.pacing import Pacing
 from agent_fleet.run.roster import Attempt, Run
@@ -78,6 +78,7 @@ class Admission:
         self.started = 0
         self.obstacle = ""
         self.why = ""
+        self.waits_for: tuple[Gate, float] | None = None
         self.next_start = 0.0
         self._say = say
         self._said: dict[str, str] = {}
@@ -306,10 +307,11 @@ class Admission:
 
     def _waits_for_a_gate(self, seen: Outlook) -> bool:
         """Whether a limit that ends by itself keeps what waits from starting; said with the time that it takes."""
+        self.waits_for = None
         found = self.pacing.next_probe(name for lane in seen.plan.lanes for name in lane.providers)
         if found is None:
             return False
-        gate, seconds = found
+        gate, seconds = self.waits_for = found
         self._explain(f"{gate.name} waits {duration(seconds)}, {gate.ends}: {gate.why}", key=gate.ends)
         return True
 

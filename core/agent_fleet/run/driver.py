@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -19,10 +20,11 @@ from agent_fleet.protocols import Reader
 from agent_fleet.queue import intake, names
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
-from agent_fleet.run import checkout, logs, notice, roster
+from agent_fleet.run import checkout, logs, roster
 from agent_fleet.run.admission import Admission
 from agent_fleet.run.adoption import Adoption
 from agent_fleet.run.console import Console
+from agent_fleet.run.notice import Notices
 from agent_fleet.run.outlook import Wishes
 from agent_fleet.run.roster import Attempt, Run
 from agent_fleet.run.settle import Bench, Settled, settle
@@ -79,6 +81,8 @@ class Driver:
         self.run: Run = roster.new_run(queue, asdict(wishes) | {"stagger": stagger, "drain": drain})
         self.admission = Admission(queue, config, plugins, self.run, wishes, environ, console.say, stagger=stagger)
         self.states: dict[str, str] = {}
+        about = {"project": os.path.dirname(queue.dir), "run": self.run.id}
+        self._notices = Notices(config.get("notify.command"), environ, about, console.say, platform=sys.platform)
         self._adoption = Adoption()
         self._bench = Bench(queue, config, plugins, environ, lambda: self.stopping)
         self._begun = time.monotonic()
@@ -122,6 +126,7 @@ class Driver:
         """One round: settle, watch, start at most one. False when the run is over."""
         self._obey(signals)
         self._collect()
+        self._notices.step()
         self._watch()
         if self.stopping:
             for watcher in self._watchers.values():
@@ -165,7 +170,6 @@ class Driver:
 
     def _end(self) -> Summary:
         """Put the end of the run on record. One that leaves unsettled attempts has not ended: the next run takes it over."""
-        self.console.close()
         states = {state: found for state in names.STATES if (found := list(self.states.values()).count(state))}
         waiting = sum(1 for _ in self.queue.waiting())
         summary = Summary(
@@ -177,6 +181,8 @@ class Driver:
             seconds=time.monotonic() - self._begun,
             obstacle=self.admission.obstacle if not states else "",
         )
+        self._notices.ended(states, waiting, summary.why)
+        self.console.close()
         try:
             self._adoption.close(self.queue, self.run.id)
             if not any(True for _ in roster.attempts(self.queue, self.run)):
@@ -217,6 +223,8 @@ class Driver:
             self._follow(answer.attempt)
         elif not answer.failed:
             self._next_look += _LOOK_AGAIN
+            if self.admission.waits_for is not None and not self._watchers:
+                self._notices.waits(*self.admission.waits_for)
         if self.admission.next_start > now:
             self._next_look = min(now + _LOOK_AGAIN, self.admission.next_start)
         return None
@@ -348,13 +356,7 @@ class Driver:
         if found.work:
             self.console.say(f"{found.attempt.task}  {found.work}")
         if found.state == "blocked":
-            self._notify(found.attempt.task, said)
-
-    def _notify(self, task: str, why: str) -> None:
-        environ = self._bench.environ
-        command = notice.order(sys.platform, environ, f"fleet: {task} waits for you", why)
-        if command is not None:
-            self._pool.submit(notice.show, command, environ)
+            self._notices.parked(found.attempt.task, what)
 
 
 def _worth_telling(watcher: Watcher, piece: bytes, purse: Purse | None) -> list[Event]:
