@@ -66,6 +66,12 @@ def descendants(pid: int) -> list[Proc]:
     return [table[found] for found in sorted(_below(table, {pid} & table.keys()) - {pid})]
 
 
+def families(pids: Iterable[int]) -> dict[int, set[int]]:
+    """Each of these processes that runs, with itself and all that descends from it, from one look."""
+    table = _table()
+    return {pid: _below(table, {pid}) for pid in pids if pid in table}
+
+
 def marked(mark: str) -> list[Proc]:
     """The processes whose environment says `FLEET_WORKER=<mark>` or `FLEET_RUN=<mark>`, as far as it may be read."""
     table = _table()

@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "list": ("list", "Watch", "List tasks, of all states or one."),
     "show": ("show", "Watch", "Show one task and everything that happened to it."),
     "log": ("log", "Watch", "Show what a task's last attempt printed."),
+    "watch": ("watch", "Watch", "Watch the project: what needs you, who works on what."),
     "cost": ("cost", "Watch", "Show what was used and what it cost, by task, run, provider, model or day."),
     "runs": ("runs", "Watch", "List the runs of this project."),
     "report": ("report", "Watch", "Show what one run came to: coverage, evidence, cost."),
