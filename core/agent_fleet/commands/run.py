@@ -31,6 +31,7 @@ from agent_fleet.text import count, duration, printable
 @click.option("--detach", is_flag=True, help="Go on in the background, and return at once.")
 @click.option("--worktree/--no-worktree", default=None, help="Give each task a git worktree and branch of its own.")
 @click.option("--trust-committed", is_flag=True, help="Work tasks and obey settings that came with the repository.")
+@click.option("--ask", is_flag=True, help="You are there: workers at a terminal may ask you, and wait for you.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and start nothing.")
 def command_line(
     shared: Shared,
@@ -44,6 +45,7 @@ def command_line(
     detach: bool,
     worktree: bool | None,
     trust_committed: bool,
+    ask: bool,
     dry_run: bool,
 ) -> int:
     if shared.environ.get("FLEET_WORKER"):
@@ -51,10 +53,11 @@ def command_line(
             "refused", "this is a worker of a fleet; it cannot start a run of its own", hint="report the task instead"
         )
     apart = shared.config.get("run.worktree") == "on" if worktree is None else worktree
-    wishes = Wishes(cap=cap or workers, lane=lane or "", provider=provider, force=force, worktree=apart)
+    wishes = Wishes(cap=cap or workers, lane=lane or "", provider=provider, force=force, worktree=apart, ask=ask)
     if not trust_committed:
         _refuse_committed(shared)
     _refuse_unusable(shared, wishes)
+    _refuse_to_ask_nobody(shared, wishes)
     if wishes.worktree:
         _survey(shared)
     if dry_run:
@@ -121,6 +124,20 @@ def _survey(shared: Shared) -> None:
 
 def _them(number: int) -> str:
     return "it" if number == 1 else "them"
+
+
+def _refuse_to_ask_nobody(shared: Shared, wishes: Wishes) -> None:
+    """A worker that nobody can type to would wait for an answer that never comes."""
+    if not wishes.ask:
+        return
+    routes = outlook.routes_of(shared.config, wishes)
+    lanes = dict.fromkeys(routes.lane(need, "") for need in ("browser", "agent"))
+    if not any(outlook.has_terminal(shared.plugins, lane) for lane in lanes):
+        raise FleetError(
+            "refused",
+            f"--ask needs workers at a terminal: in lane {' and '.join(lanes)} nobody could be asked",
+            hint="add --lane terminal, or leave --ask out: questions then wait in `fleet blocked`",
+        )
 
 
 def _dry_run(wishes: Wishes) -> None:

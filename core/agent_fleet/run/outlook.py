@@ -13,6 +13,7 @@ from agent_fleet.machine import Machine, measure
 from agent_fleet.model import Board, Ceiling
 from agent_fleet.plan import Exclusion, LaneFacts, Plan, Routes, make
 from agent_fleet.plugins import LANES, POLICIES, PROVIDERS, Plugins
+from agent_fleet.protocols import Visible
 from agent_fleet.queue import board as boards
 from agent_fleet.queue import holds, names, touches
 from agent_fleet.queue.claim import Rules
@@ -27,6 +28,8 @@ from agent_fleet.run.roster import Run
 class Wishes:
     """What one invocation asks for: at most `cap` workers (None: no cap), one lane or provider for all, no machine limit,
     a git worktree for each task.
+
+    `ask` says that the person is there: workers at a terminal may ask, and are not ended for being idle.
     """
 
     cap: int | None = None
@@ -34,6 +37,7 @@ class Wishes:
     provider: str = ""
     force: bool = False
     worktree: bool = False
+    ask: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,7 @@ def wishes_of(run: Run) -> Wishes:
         provider=str(told.get("provider") or ""),
         force=told.get("force") is True,
         worktree=told.get("worktree") is True,
+        ask=told.get("ask") is True,
     )
 
 
@@ -150,6 +155,15 @@ def lane_facts(plugins: Plugins, name: str) -> LaneFacts:
     except FleetError as error:
         return LaneFacts(name=name, limit=None, unusable=error.message)
     return LaneFacts(name=name, limit=limit, unusable=reason or "")
+
+
+def has_terminal(plugins: Plugins, name: str) -> bool:
+    """Whether a lane's workers sit at a terminal that a person can type into. A lane that cannot be asked has none."""
+    try:
+        offer = plugins.offer(LANES, name)
+        return plugins.ask(offer, lambda lane: isinstance(lane, Visible) and bool(lane.terminal))
+    except FleetError:
+        return False
 
 
 def provider_trouble(plugins: Plugins, name: str) -> str:

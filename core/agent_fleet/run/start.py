@@ -21,7 +21,7 @@ from agent_fleet.queue import records
 from agent_fleet.queue.claim import Claimed
 from agent_fleet.queue.store import Queue, write_whole
 from agent_fleet.queue.view import task_from
-from agent_fleet.run import keeper, prompt, roster, workplace
+from agent_fleet.run import keeper, outlook, prompt, roster, workplace
 from agent_fleet.run.roster import Attempt, Run
 from agent_fleet.run.workplace import Workplace
 
@@ -72,7 +72,8 @@ def start(
         workplace.leave(environ, mark)
         roster.mark_dir_settled(directory)
         return Unstarted("machine", error)
-    job = _job(queue, task, worker, directory, place.environment(env), route.provider.name, place)
+    ask = roster.options(run).get("ask") is True and outlook.has_terminal(plugins, route.lane.name)
+    job = _job(queue, task, worker, directory, place.environment(env), route.provider.name, place, ask=ask)
     attempt = Attempt(
         id=worker,
         dir=directory,
@@ -151,7 +152,15 @@ def _new_worker_dir(run: Run) -> tuple[int, str]:
 
 
 def _job(
-    queue: Queue, task: Task, worker: str, scratch: str, env: Mapping[str, str], provider: str, place: Workplace
+    queue: Queue,
+    task: Task,
+    worker: str,
+    scratch: str,
+    env: Mapping[str, str],
+    provider: str,
+    place: Workplace,
+    *,
+    ask: bool,
 ) -> Job:
     answers = records.answers(queue, task.id)
     before = records.outcomes(queue, task.id)
@@ -167,7 +176,7 @@ def _job(
     return Job(
         task=task,
         worker=worker,
-        prompt=prompt.compose(task, nonce=nonce, answers=answers, attempts=earlier, branch=place.branch),
+        prompt=prompt.compose(task, nonce=nonce, answers=answers, attempts=earlier, branch=place.branch, ask=ask),
         nonce=nonce,
         cwd=place.cwd,
         env=env,
