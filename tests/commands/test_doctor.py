@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def test_a_healthy_project_ends_with_status_0_and_a_line_for_every_finding(site:
     status, out = doctor(site)
     assert status == 0, out
     assert "ok       lanes: the lane headless can be used" in out
-    assert "ok       queue: the file system of the queue takes locks" in out
+    assert "ok       filesystem: the file system of the queue takes locks" in out
     assert " distribution: agent_fleet " in out  # a warning, if this checkout hides an installed copy
 
 
@@ -66,7 +67,7 @@ def test_a_check_that_raises_or_says_nothing_sensible_is_itself_a_fault(site: Pa
     status, out = doctor(site)
     assert status == 1
     assert "FAULT    odd: the check" in out
-    assert "queue: the file system of the queue takes locks" in out
+    assert "filesystem: the file system of the queue takes locks" in out
 
 
 def test_a_warning_is_no_fault(site: Path) -> None:
@@ -92,3 +93,28 @@ def test_a_broken_plugin_is_a_fault_that_names_its_distribution(site: Path) -> N
     status, out = doctor(site)
     assert status == 1
     assert "FAULT    plugins: lanes.bad from fleet-bad 6.6: ModuleNotFoundError" in out
+
+
+def test_another_fleet_on_the_path_and_an_agent_that_is_not_there_are_named(site: Path) -> None:
+    (site / "bin").mkdir()
+    (site / "bin" / "fleet").write_text("#!/bin/sh\necho some other program\n")
+    (site / "bin" / "fleet").chmod(0o755)
+    (site / ".agents" / "config.toml").write_text('[agents.gone]\nargv = ["no-such-agent"]\nprompt = "stdin"\n')
+    status, out = doctor(site, PATH=f"{site}/bin:/usr/bin:/bin")
+    assert status == 1
+    assert "FAULT    program: `fleet` on the path is another program" in out
+    assert "warning  providers: the provider gone cannot be used: " in out
+
+
+def test_fix_hides_the_queue_but_leaves_what_git_tracks_to_the_person(site: Path) -> None:
+    for words in (("init", "-q"), ("add", "-f", ".agents/inbox/x")):
+        (site / ".agents" / "inbox" / "x").touch()
+        subprocess.run(["git", "-C", str(site), *words], check=True)
+    (site / ".agents" / "queue.json").write_text('{"format": 1}')
+    status, out = doctor(site, "--fix")
+    assert status == 1
+    assert "ok       queue: mended: the clone's exclude file names the queue" in out
+    assert "ok       queue: git ignores the queue" in out
+    assert "FAULT    queue: git tracks a file of the queue\n         hint: `git rm -r -q --cached -- .agents`" in out
+    listed = subprocess.run(["git", "-C", str(site), "ls-files"], capture_output=True, text=True, check=True)
+    assert listed.stdout == ".agents/inbox/x\n"

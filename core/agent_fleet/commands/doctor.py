@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, cast
 
 import click
@@ -63,11 +64,16 @@ def mend(plugins: Plugins, root: str) -> Iterable[tuple[str, Finding]]:
 
 
 def _chosen(plugins: Plugins, config: Config) -> Iterable[tuple[str, Finding]]:
-    """Whether the lanes and the provider that the configuration names are there and can be used."""
+    """Whether the lanes and providers that the configuration names are there and can be used."""
     lanes = [config.get(f"lanes.{need}") for need in ("browser", "agent", "serial", "command")]
     for name in dict.fromkeys(lanes):
         yield "lanes", _usable(plugins, LANES, name)
-    yield "providers", _usable(plugins, PROVIDERS, config.get("providers.default"))
+    default = config.get("providers.default")
+    yield "providers", _usable(plugins, PROVIDERS, default)
+    for name in sorted(config.agents):
+        found = _usable(plugins, PROVIDERS, name)
+        if name != default:  # only tasks that ask for it wait
+            yield "providers", replace(found, level="warning") if found.level == "fault" else found
 
 
 def _usable(plugins: Plugins, family: Family[Any], name: str) -> Finding:
