@@ -10,18 +10,19 @@ from agent_fleet.commands import Shared, command
 
 @command("where", help="Show which project and which files are used.")
 def command_line(shared: Shared) -> None:
+    settings = [path for path in _settings(shared) if os.path.exists(path)]
     found = {
         "root": shared.root,
         "queue": shared.queue_dir,
         "exists": paths.is_queue(shared.queue_dir),
         "state": paths.state_dir(shared.environ),
-        "settings": [path for path in _settings(shared) if os.path.exists(path)],
+        "settings": settings,
     }
     shared.emit(
         found,
         lambda: (
             f"project: {found['root']}\nqueue:   {found['queue']}{'' if found['exists'] else ' (not there yet)'}\n"
-            f"machine: {found['state']}\nsettings: {', '.join(found['settings']) or 'none; the defaults hold'}"
+            f"machine: {found['state']}\nsettings: {', '.join(settings) or 'none; the defaults hold'}"
         ),
     )
 
