@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
+
 import pytest
 
+from agent_fleet.identity import identity_of
 from agent_fleet.model import Task
 from agent_fleet.run.prompt import compose
 from agent_fleet.testing import FleetProject
@@ -72,3 +77,43 @@ def test_only_the_first_lines_of_the_rules_differ() -> None:
     alone, asked = (compose(task, nonce="n1", ask=ask).splitlines() for ask in (False, True))
     assert [row for row in alone if row not in asked] == alone[:1]
     assert alone[1:] == asked[len(asked) - len(alone) + 1 :]
+
+
+def crew_of(project: FleetProject, lane: str) -> Path:
+    """A session that claims for itself, as a run writes it down; this process stands for it. Returns its log."""
+    directory = project.root / ".agents" / "runs" / "r1" / "workers" / "w1"
+    directory.mkdir(parents=True)
+    log = project.root / ".agents" / "logs" / "r1-w1.log"
+    worker = {
+        "id": "r1-w1",
+        "lane": lane,
+        "pid": os.getpid(),
+        "identity": identity_of(),
+        "handle": str(directory / "x"),
+    }
+    fields = {"id": "r1-w1", "dir": "", "mark": "r1-none-w1", "task": "", "generation": 0, "lane": lane, "nonce": "n"}
+    record = {**fields, "provider": "scripted", "log": str(log), "started": 1.0, "session": "", "worker": worker}
+    (directory / "worker.json").write_text(json.dumps(record))
+    return log
+
+
+def test_a_session_that_is_still_open_is_named_and_can_be_brought_before_the_person(project: FleetProject) -> None:
+    log = crew_of(project, "glass")
+    painted = "\x1b[2J\x1b[3;1Hpainted\x1b[5;1Hrows"
+    log.write_text('{"type": "text", "text": "There are two accounts."}\n' + painted + "\n")
+    task = project.add("look")
+    project.cli("claim", "r1-w1-2", "--owner", str(os.getpid()))
+    project.cli("block", task, "--reason", "needs answer: which account?", "--agent", "r1-w1-2")
+
+    ((found,),) = [group["tasks"] for group in project.cli("blocked").json["groups"]]
+    assert found["said"] == ["There are two accounts.", "painted", "rows"]
+    assert (found["worker"], found["lane"]) == ("r1-w1", "glass")
+    text = project.cli("blocked", env={"FLEET_FORMAT": "human"}).out
+    assert f"its session is open: r1-w1 in lane glass; fleet blocked --show {task}" in text
+    assert project.cli("blocked", "--show", task).json["worker"] == "r1-w1"
+    assert (project.root / ".agents" / "runs" / "r1" / "workers" / "w1" / "x.shown").exists()
+    assert project.cli("log", task).json["lines"] == found["said"]
+
+    (project.root / ".agents" / "runs" / "r1" / "workers" / "w1" / "exit.json").write_text('{"code": 0}')
+    assert project.cli("blocked", "--show", task).json["code"] == "not_found"
+    assert "its session is open" not in project.cli("blocked", env={"FLEET_FORMAT": "human"}).out

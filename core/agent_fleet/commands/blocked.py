@@ -23,6 +23,7 @@ from agent_fleet.text import count, duration, line, printable
 _CONTEXT = 6  # rows of what the agent said before it stopped
 _WIDTH = 160
 _IN_FULL = 3  # tasks of one wall whose context is shown to people; the others are named
+_READ = 60  # tasks whose context is looked up for people, of all walls together
 _FEW = 6  # tasks that a command names one by one
 
 
@@ -33,18 +34,25 @@ def command_line(shared: Shared, show: str | None) -> None:
         _bring(shared, show)
         return
     found, _ = parked.parked(shared.queue)
-    groups = [_payload(shared.queue, shared.plugins, group) for group in parked.groups(found)]
+    # a program gets everything; nobody reads hundreds of contexts, and each is read from a log
+    left = None if shared.format != "human" else _READ
+    groups = []
+    for group in parked.groups(found):
+        shown = len(group.tasks) if left is None else min(left, _IN_FULL, len(group.tasks))
+        left = None if left is None else left - shown
+        groups.append(_payload(shared.queue, shared.plugins, group, shown))
     shared.emit({"groups": groups}, lambda: _text(groups))
 
 
-def _payload(queue: Queue, plugins: Plugins, group: Group) -> dict[str, Any]:
+def _payload(queue: Queue, plugins: Plugins, group: Group, shown: int) -> dict[str, Any]:
     return {
         "wall": str(group.wall),
         "kind": group.wall.kind,
         "about": group.wall.what,
         "count": len(group.tasks),
         "answer": answer_to(group),
-        "tasks": [_task(queue, plugins, task) for task in group.tasks],
+        "tasks": [_task(queue, plugins, task) for task in group.tasks[:shown]],
+        "others": [task.task for task in group.tasks[shown:]],
     }
 
 
@@ -137,11 +145,10 @@ def _text(groups: list[dict[str, Any]]) -> str:
 def _group_rows(group: dict[str, Any]) -> list[str]:
     head = group["wall"] if group["kind"] != "suspicious content" else group["kind"]
     rows = [f"{line(head, _WIDTH)}  ({count(group['count'], 'task')})"]
-    for task in group["tasks"][:_IN_FULL]:
+    for task in group["tasks"]:
         rows += _task_rows(task, quoted=group["kind"] == "suspicious content")
-    others = [task["id"] for task in group["tasks"][_IN_FULL:]]
-    if others:
-        rows.append(f"  and {line(', '.join(others), _WIDTH)}")
+    if group["others"]:
+        rows.append(f"  {'and ' if group['tasks'] else ''}{line(', '.join(group['others']), _WIDTH)}")
     return [*rows, f"  {_what_to_do(group['kind'])}: {printable(group['answer'])}"]
 
 
