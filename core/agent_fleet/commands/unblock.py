@@ -43,13 +43,26 @@ def command_line(
         raise FleetError("not_found", f"no task is behind the wall {wall!r}", hint="`fleet blocked` shows the walls")
     text = read_text(answer, "the answer") if answer is not None else ""
     who = _person()
-    for task in chosen:
-        if text:
-            records.add_answer(queue, task, text, by=who)
-        finish.reopen(queue, task, event="unblocked", why="a person unblocked it", states=("blocked",))
+    moved = [task for task in chosen if _return(queue, task, text, who, named=bool(tasks))]
     shared.emit(
-        {"unblocked": chosen}, lambda: f"back in the inbox: {', '.join(chosen)}" if chosen else "nothing was blocked"
+        {"unblocked": moved}, lambda: f"back in the inbox: {', '.join(moved)}" if moved else "nothing was blocked"
     )
+
+
+def _return(queue: Queue, task: str, text: str, who: str, *, named: bool) -> bool:
+    """Put one task back; False if it was found by its wall and somebody else has moved it since."""
+    place = queue.find(task)
+    if not named and (place is None or place.state != "blocked"):
+        return False
+    if text:
+        records.add_answer(queue, task, text, by=who)
+    try:
+        finish.reopen(queue, task, event="unblocked", why="a person unblocked it", states=("blocked",))
+    except FleetError as error:
+        if named or error.code not in ("wrong_state", "busy", "not_found"):
+            raise
+        return False
+    return True
 
 
 def _named(queue: Queue, tasks: tuple[str, ...]) -> list[str]:
