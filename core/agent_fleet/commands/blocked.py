@@ -12,7 +12,7 @@ from agent_fleet import walls
 from agent_fleet.commands import Shared, command
 from agent_fleet.errors import FleetError
 from agent_fleet.plugins import LANES, PROVIDERS, Plugins
-from agent_fleet.protocols import Resumes, Visible
+from agent_fleet.protocols import Lane, Resumes, Visible
 from agent_fleet.queue import parked
 from agent_fleet.queue.parked import Group, Parked
 from agent_fleet.queue.store import Queue
@@ -126,11 +126,10 @@ def _bring(shared: Shared, task: str) -> None:
 
 
 def _show(plugins: Plugins, attempt: Attempt) -> str | None:
-    offer = plugins.offer(LANES, attempt.lane)
-    found = offer.thing
-    if not isinstance(found, Visible):
-        return f"lane {attempt.lane} has no windows"
-    return plugins.ask(offer, lambda _: found.show(attempt.worker))
+    def show(lane: Lane) -> str | None:
+        return lane.show(attempt.worker) if isinstance(lane, Visible) else f"lane {attempt.lane} has no windows"
+
+    return plugins.ask(plugins.offer(LANES, attempt.lane), show)
 
 
 # --------------------------------------------------------------------------------------------------------- for people

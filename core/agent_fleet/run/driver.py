@@ -181,7 +181,8 @@ class Driver:
             seconds=time.monotonic() - self._begun,
             obstacle=self.admission.obstacle if not states else "",
         )
-        self._notices.ended(states, waiting, summary.why)
+        # whoever stopped it knows that tasks are left
+        self._notices.ended(states, 0 if self.stopping else waiting, summary.why)
         self.console.close()
         try:
             self._adoption.close(self.queue, self.run.id)

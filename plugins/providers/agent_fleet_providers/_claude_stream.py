@@ -18,7 +18,7 @@ from agent_fleet_providers._claude_usage import Meter
 from agent_fleet_providers._endings import by_cause, by_signal, status
 from agent_fleet_providers._event_lines import EventLines, Json
 from agent_fleet_providers._figures import count, table
-from agent_fleet_providers._output import one_line
+from agent_fleet_providers._output import one_line, said
 from agent_fleet_providers._verdict import verdict
 
 EventKind = Literal["started", "text", "tool", "retry", "limit", "denied", "result", "other"]
@@ -132,7 +132,7 @@ class ClaudeReader:
 
     def _event(self, kind: EventKind, text: str, *, metered: bool = False) -> Event:
         return Event(
-            kind=kind, text=one_line(text), session=self._session, usage=self._meter.usage if metered else None
+            kind=kind, text=said(kind, text), session=self._session, usage=self._meter.usage if metered else None
         )
 
     # ------------------------------------------------------------------------------------------------ judging

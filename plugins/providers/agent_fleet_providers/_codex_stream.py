@@ -20,7 +20,7 @@ from agent_fleet_providers._codex_usage import Meter
 from agent_fleet_providers._endings import by_cause, by_signal, status
 from agent_fleet_providers._event_lines import EventLines, Json
 from agent_fleet_providers._figures import table
-from agent_fleet_providers._output import one_line
+from agent_fleet_providers._output import one_line, said
 from agent_fleet_providers._verdict import verdict
 
 ROUTER = re.compile(r"\bERROR codex_core::tools::router: error=(.*)", re.S)
@@ -182,7 +182,7 @@ class CodexReader:
 
     def _event(self, kind: EventKind, text: str, *, metered: bool = False) -> Event:
         return Event(
-            kind=kind, text=one_line(text), session=self._session, usage=self._meter.usage if metered else None
+            kind=kind, text=said(kind, text), session=self._session, usage=self._meter.usage if metered else None
         )
 
     # ------------------------------------------------------------------------------------------------ judging

@@ -13,6 +13,11 @@ def one_line(text: str, most: int = 300) -> str:
     return flat if len(flat) <= most else flat[: most - 1] + "…"
 
 
+def said(kind: str, text: str) -> str:
+    """The text of an event on one line: what an agent says is for people to read, what it does is only named."""
+    return one_line(text, 4000 if kind in ("text", "result") else 300)
+
+
 class Tail:
     """The last lines of an output of any size. `cut` says whether earlier ones were let go."""
 
