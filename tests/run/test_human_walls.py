@@ -132,6 +132,7 @@ def test_the_real_claude_code_goes_on_with_the_conversation_and_the_answer(lab: 
     assert first["tasks"][0]["said"] == ["The shop shows its login page."]
     for task in (*first["tasks"], *asked["tasks"]):
         assert task["resume"] == f"{claude_cli.binary()} --resume {task['session']}"
+        assert task["directory"] == str(site.root)
         assert task["session"] in {turn.session for turn in lab.server.turns}
     assert any("I have parked it" in row for row in asked["tasks"][0]["said"])
     log = site.fleet("log", walls[1]).out

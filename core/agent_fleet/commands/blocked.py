@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from typing import Any
@@ -82,6 +83,7 @@ def _task(queue: Queue, plugins: Plugins, task: Parked) -> dict[str, Any]:
         "provider": provider or None,
         "session": session or None,
         "resume": _resume(plugins, provider, session),
+        "directory": (attempt.cwd if attempt is not None else "") or os.path.dirname(queue.dir),
         "worker": attempt.id if attempt is not None and lives else None,
         "lane": attempt.lane if attempt is not None and lives else None,
     }
@@ -166,7 +168,7 @@ def _task_rows(task: dict[str, Any], *, quoted: bool) -> list[str]:
     if task["log"]:
         rows.append(f"      log: fleet log {task['id']}")
     if task["resume"]:
-        rows.append(f"      talk to it: {printable(task['resume'])}")
+        rows.append(f"      talk to it, in {printable(task['directory'])}: {printable(task['resume'])}")
     return rows
 
 
