@@ -32,6 +32,15 @@ class Shared:
         self.format = options.get("format") or self.environ.get("FLEET_FORMAT") or "human"
         self._options = options
 
+    @property
+    def identity(self) -> str:
+        """The process on whose behalf this invocation acts: who holds what it claims."""
+        return own_identity()
+
+    def text(self, value: str, what: str) -> str:
+        """The text of an argument. Raises FleetError if it is not UTF-8."""
+        return read_text(value, what)
+
     @functools.cached_property
     def root(self) -> str:
         return paths.find_root(self.environ, os.getcwd(), self._options.get("project"))

@@ -6,11 +6,13 @@ import os
 import time
 from typing import Any
 
-from agent_fleet.commands import Shared, own_identity
+from agent_fleet import fence
+from agent_fleet.commands import Shared
 from agent_fleet.commands.spec import Option, Spec
 from agent_fleet.errors import FleetError
-from agent_fleet.queue import holds, lease, names, records
+from agent_fleet.queue import finish, holds, lease, names, records, texts
 from agent_fleet.queue.claim import Claim, Claimed, Rules, Wanted, anything
+from agent_fleet.queue.store import Queue
 
 _FOREVER = 1e9
 
@@ -27,7 +29,7 @@ def claim(shared: Shared, agent: str, lane: str | None, provider: str | None, wa
     from agent_fleet import identity
 
     queue = shared.queue
-    who = identity.identity_of(owner) if owner else own_identity()
+    who = identity.identity_of(owner) if owner else shared.identity
     holder = lease.enlist(queue, who, agent=agent, lane=lane or "")
     rules = Rules(shared.config.hosts_max, holds.reasons(queue))
     wanted = _wanted(shared, lane, provider)
@@ -42,7 +44,9 @@ def claim(shared: Shared, agent: str, lane: str | None, provider: str | None, wa
     if claimed is None:
         raise FleetError("nothing_to_claim", "no task can be claimed now", hint=_hint(search), details=_details(search))
     answers = records.answers(queue, claimed.task)
-    shared.emit(_payload(claimed, answers), lambda: _text(claimed, answers))
+    text = _text(queue, claimed, answers)
+    file = "" if texts.fits(text) else _file(queue, claimed, text)
+    shared.emit(_payload(claimed, answers, file), lambda: _told(claimed, text, file))
 
 
 def _wanted(shared: Shared, lane: str | None, provider: str | None) -> Wanted:
@@ -62,24 +66,55 @@ def _wanted(shared: Shared, lane: str | None, provider: str | None) -> Wanted:
     return wanted
 
 
-def _payload(claimed: Claimed, answers: list[str]) -> dict[str, Any]:
+def _payload(claimed: Claimed, answers: list[str], file: str) -> dict[str, Any]:
+    more = {"text_file": file} if file else {}
     return {
         "id": claimed.task,
         "generation": claimed.generation,
         "task": claimed.body,
         "answers": answers,
         "env": {"FLEET_TASK": claimed.task, "FLEET_GENERATION": str(claimed.generation)},
+        **more,
     }
 
 
-def _text(claimed: Claimed, answers: list[str]) -> str:
+def _text(queue: Queue, claimed: Claimed, answers: list[str]) -> str:
+    """All that the agent is told of the task, as a dispatched worker would be."""
     body = claimed.body
-    parts = [f"{claimed.task} is yours (lease {claimed.generation})"]
-    parts += [f"title: {body['title']}"] if body.get("title") else []
-    parts += [body["target"]]
-    parts += [f"note: {body['notes']}"] if body.get("notes") else []
-    parts += [f"answer: {answer}" for answer in answers]
-    parts += [f"report with: fleet done {claimed.task} --result …, or fleet block or fail {claimed.task} --reason …"]
+    return fence.sections(
+        title=body.get("title", ""),
+        target=body["target"],
+        notes=body.get("notes", ""),
+        answers=answers,
+        attempts=records.earlier(queue, claimed.task) if claimed.generation > 1 else (),
+        touches=body.get("touches", ()),
+        check=body.get("check", ""),
+    )
+
+
+def _file(queue: Queue, claimed: Claimed, text: str) -> str:
+    """The file that holds the text. A task whose text cannot be handed over goes back untouched."""
+    try:
+        return texts.write(queue, claimed.task, claimed.generation, text)
+    except OSError:
+        mine = finish.Proof(generation=claimed.generation)
+        finish.hand_back(queue, claimed.task, mine, "its text could not be written for the agent")
+        raise
+
+
+def _told(claimed: Claimed, text: str, file: str) -> str:
+    mine = f"{claimed.task} --generation {claimed.generation}"
+    if file:
+        size = len(text.encode("utf-8", "surrogatepass"))
+        shown = f"its text is not shown here; read this file ({size:,} bytes) to its end:\n{file}"
+    else:
+        shown = fence.fenced(text, fence.draw(text))
+    parts = [
+        f"{claimed.task} is yours (lease {claimed.generation})",
+        fence.TRUST["person" if claimed.body.get("trust", "person") == "person" else "outside"],
+        shown,
+        f"report with: fleet done {mine} --result '…', or fleet block or fleet fail {mine} --reason '…'",
+    ]
     return "\n".join(parts)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_fleet.commands import Shared, read_text
+from agent_fleet.commands import Shared
 from agent_fleet.commands.reporting import LEASE, proof
 from agent_fleet.commands.spec import Option, Spec
 from agent_fleet.errors import FleetError
@@ -10,7 +10,7 @@ from agent_fleet.queue import finish
 
 
 def done(shared: Shared, task: str, result: str, generation: int | None, agent: str, force: bool) -> None:
-    text = read_text(result, "the result")
+    text = shared.text(result, "the result")
     if not text.strip():
         raise FleetError("bad_input", "an empty result is no evidence", hint="say what the system said back")
     queue = shared.queue

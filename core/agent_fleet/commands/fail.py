@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_fleet.commands import Shared, read_text
+from agent_fleet.commands import Shared
 from agent_fleet.commands.reporting import LEASE, proof
 from agent_fleet.commands.spec import Option, Spec
 from agent_fleet.errors import FleetError
@@ -11,7 +11,7 @@ from agent_fleet.text import line
 
 
 def fail(shared: Shared, task: str, reason: str, final: bool, generation: int | None, agent: str, force: bool) -> None:
-    text = read_text(reason, "the reason").strip()
+    text = shared.text(reason, "the reason").strip()
     if not text:
         raise FleetError("bad_input", "say what went wrong", hint="--reason 'the build breaks on …'")
     queue = shared.queue

@@ -19,8 +19,12 @@ from agent_fleet.text import line
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Show at most so many.")
 @click.option("--all", "everything", is_flag=True, help="Show all of them.")
 def command_line(shared: Shared, state: str | None, limit: int, everything: bool) -> None:
-    queue = shared.queue
-    found = _tasks(queue, (state,) if state else names.STATES)
+    tasks(shared, state, limit=limit, everything=everything)
+
+
+def tasks(shared: Shared, state: str | None, *, limit: int, everything: bool = False) -> None:
+    """Answer with the tasks of one state or of all, at most `limit` of them unless it is to be everything."""
+    found = _tasks(shared.queue, (state,) if state else names.STATES)
     shown = list(found if everything else itertools.islice(found, limit + 1))
     more = not everything and len(shown) > limit
     shown = shown[: None if everything else limit]

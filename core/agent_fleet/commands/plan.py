@@ -30,10 +30,14 @@ _SHOWN = 10
 @click.option("--force", is_flag=True, help="Do not count what the machine can take.")
 @click.option("--count", is_flag=True, help="Print only the number of workers.")
 def command_line(shared: Shared, workers: int | None, cap: int | None, count: bool, **options: Any) -> None:
+    plan(shared, Wishes(cap=cap or workers, **options), count=count)
+
+
+def plan(shared: Shared, wishes: Wishes, *, count: bool = False) -> None:
+    """Answer with the plan; with `count`, people see the number of workers alone."""
     queue = shared.queue
     intake.recover(queue)
     lease.reclaim(queue, lapse=shared.config.get("queue.lapse"))
-    wishes = Wishes(cap=cap or workers, **options)
     seen = outlook.look(queue, shared.config, shared.plugins, wishes, running=roster.running(queue))
     for warning in seen.warnings:
         shared.warn(warning)

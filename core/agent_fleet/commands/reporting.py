@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from agent_fleet.commands import Shared, own_identity
+from agent_fleet.commands import Shared
 from agent_fleet.commands.spec import Option
 from agent_fleet.queue.finish import Proof, proof_from
 
@@ -17,4 +17,4 @@ LEASE: Final = (
 
 def proof(shared: Shared, task: str, *, generation: int | None, agent: str, force: bool) -> Proof:
     """The proof that a command's options and its environment give."""
-    return proof_from(shared.environ, task, generation=generation, agent=agent, identity=own_identity(), force=force)
+    return proof_from(shared.environ, task, generation=generation, agent=agent, identity=shared.identity, force=force)

@@ -22,6 +22,11 @@ _OWN = ("at", "event", "task")
 @command("show", help="Show task ID and everything that happened to it.")
 @click.argument("task", metavar="ID")
 def command_line(shared: Shared, task: str) -> None:
+    show(shared, task)
+
+
+def show(shared: Shared, task: str) -> None:
+    """Answer with one task and its history."""
     queue = shared.queue
     place = queue.require(task)
     body = queue.body(place.path, task) or {}

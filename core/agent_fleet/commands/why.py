@@ -24,12 +24,17 @@ from agent_fleet.text import count, duration, printable
 @command("why", help="Say why task ID waits, who works on it, or what became of it.")
 @click.argument("task", metavar="ID")
 def command_line(shared: Shared, task: str) -> None:
+    why(shared, task)
+
+
+def why(shared: Shared, task: str) -> None:
+    """Answer with the reasons why this task is where it is."""
     lease.reclaim(shared.queue, lapse=shared.config.get("queue.lapse"))
     place = shared.queue.require(task)
     reasons = _reasons(shared, task, place)
     shared.emit(
         {"id": task, "state": place.state, "reasons": reasons},
-        lambda: "\n".join([f"{task} is in {place.state}", *(f"  {printable(why['why'])}" for why in reasons)]),
+        lambda: "\n".join([f"{task} is in {place.state}", *(f"  {printable(each['why'])}" for each in reasons)]),
     )
 
 

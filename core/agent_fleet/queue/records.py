@@ -68,6 +68,15 @@ def outcomes(queue: Queue, task: str) -> list[dict[str, Any]]:
     return found
 
 
+def earlier(queue: Queue, task: str) -> list[str]:
+    """What came of the attempts whose failure the next worker should know, first one first."""
+    return [
+        f"{record.get('outcome')}: {record.get('reason')}"
+        for record in outcomes(queue, task)
+        if record.get("outcome") in ("failed", "crashed", "timeout", "refused") and record.get("reason")
+    ]
+
+
 def charged(queue: Queue, task: str) -> int:
     """How many attempts this task has been charged for."""
     return sum(1 for record in outcomes(queue, task) if record.get("charged"))

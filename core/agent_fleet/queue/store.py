@@ -43,6 +43,7 @@ DIRS = (
     "seq",
     "runs",
     "logs",
+    "texts",
 )
 FILES = ("queue.json", "journal.jsonl", "holds.json", "gates.json")
 

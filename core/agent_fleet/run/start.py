@@ -164,11 +164,7 @@ def _job(
 ) -> Job:
     answers = records.answers(queue, task.id)
     before = records.outcomes(queue, task.id)
-    earlier = [
-        f"{record.get('outcome')}: {record.get('reason')}"
-        for record in before
-        if record.get("outcome") in ("failed", "crashed", "timeout", "refused") and record.get("reason")
-    ]
+    earlier = records.earlier(queue, task.id)
     texts = "\n".join([task.title, task.target, task.notes, *answers, *earlier])
     nonce = secrets.token_hex(8)
     while nonce in texts:
