@@ -33,7 +33,7 @@ CODES: dict[str, tuple[int, str]] = {
     "not_holder": (REFUSED, "somebody else holds the task and no generation was named"),
     "wrong_state": (REFUSED, "the task is not in a state that allows this"),
     "unknown_plugin": (REFUSED, "no plugin of that name is installed"),
-    "unusable": (REFUSED, "the lane or provider cannot be used on this machine"),
+    "unusable": (REFUSED, "a lane, a provider or an optional part cannot be used on this machine"),
     "refused": (REFUSED, "a rule of this project or of fleet forbids it"),
     "nothing_to_claim": (NOTHING, "no task can be claimed now"),
     "not_found": (NOT_FOUND, "no such task, run, plugin or file"),

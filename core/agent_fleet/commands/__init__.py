@@ -30,7 +30,7 @@ class Shared:
     def __init__(self, options: dict[str, Any]) -> None:
         self.environ = dict(os.environ)
         self.format = options.get("format") or self.environ.get("FLEET_FORMAT") or "human"
-        self._options = options
+        self.options = options
 
     @property
     def identity(self) -> str:
@@ -43,12 +43,12 @@ class Shared:
 
     @functools.cached_property
     def root(self) -> str:
-        return paths.find_root(self.environ, os.getcwd(), self._options.get("project"))
+        return paths.find_root(self.environ, os.getcwd(), self.options.get("project"))
 
     @property
     def is_root_named(self) -> bool:
         """Whether the project was named rather than looked for."""
-        return bool(self._options.get("project") or self.environ.get("AGENT_ROOT"))
+        return bool(self.options.get("project") or self.environ.get("AGENT_ROOT"))
 
     @property
     def queue_dir(self) -> str:
@@ -77,7 +77,7 @@ class Shared:
         from agent_fleet import config
 
         return config.load(
-            self.root, queue_dir=self.queue_dir, environ=self.environ, explicit=self._options.get("config")
+            self.root, queue_dir=self.queue_dir, environ=self.environ, explicit=self.options.get("config")
         )
 
     @functools.cached_property

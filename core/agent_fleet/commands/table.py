@@ -36,6 +36,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "done": ("done", "Agents", "Report a task as done, with what was observed."),
     "block": ("block", "Agents", "Park a task that a person must unblock."),
     "fail": ("fail", "Agents", "Report that an attempt failed."),
+    "mcp": ("mcp", "Agents", "Serve the queue to the agent session that starts this, as MCP tools."),
+    "install-skill": ("install_skill", "Agents", "Teach Claude Code and Codex the worker protocol."),
 }
 # told as data (`commands/spec.py`), so that a plain line of them is read without click
 HOT = ("claim", "heartbeat", "done", "block", "fail")
