@@ -42,6 +42,7 @@ from agent_fleet.protocols import (
     Visible,
 )
 from agent_fleet.screen import plain, well_formed
+from agent_fleet.skill.bundle import places as skill_places
 from agent_fleet.tree import marked
 from agent_fleet.walls import Wall
 from agent_fleet.walls import parse as parse_wall
@@ -87,6 +88,7 @@ __all__ = [
     "marked",
     "parse_wall",
     "plain",
+    "skill_places",
     "start_detached",
     "stop_tree",
     "well_formed",

@@ -1,4 +1,4 @@
-"""The worker protocol: what an agent that claims for itself is told, as text, and the files that bring it to an agent."""
+"""The worker protocol: what an agent that claims for itself is told, as text."""
 
 from __future__ import annotations
 
@@ -13,5 +13,4 @@ def skill() -> str:
 
 def protocol() -> str:
     """The protocol alone, for the brief of a session that is started to work the queue."""
-    _, _, text = skill().removeprefix("---\n").partition("\n---\n")
-    return text.strip() + "\n"
+    return skill().removeprefix("---\n").partition("\n---\n")[2].strip() + "\n"

@@ -1,3 +1,3 @@
 """What `fleet doctor` asks. `NAMES` are the modules that offer a check."""
 
-NAMES = ("distribution", "filesystem", "history", "leftovers", "program", "queue")
+NAMES = ("distribution", "filesystem", "history", "leftovers", "program", "queue", "skills")
