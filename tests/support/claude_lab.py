@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ class Lab:
             for name, value in claude_cli.environment(root / "agents", server.url).items()
             if name not in ("PATH", "HOME")
         }
-        self.env["PATH"] = f"{_bin(self.site, root)}:/usr/local/bin:/usr/bin:/bin"
+        self.env["PATH"] = f"{self.site.tools(root / 'bin')}:/usr/local/bin:/usr/bin:/bin"
 
     def work(self, *arguments: str, status: int = 0) -> None:
         self.site.work(*arguments, status=status, env=self.env)
@@ -44,18 +43,6 @@ class Lab:
             cache_read=usage["cache_read"],
             output=usage["output"] + usage["reasoning"],
         )
-
-
-def _bin(site: Site, root: Path) -> Path:
-    """A directory with a `fleet` that runs these sources, for the agent's own tools."""
-    directory = root / "bin"
-    directory.mkdir()
-    script = directory / "fleet"
-    path = site.environment()["PYTHONPATH"]
-    code = "import sys; from agent_fleet.cli import main; main()"
-    script.write_text(f"#!/bin/sh\nPYTHONPATH='{path}' exec '{sys.executable}' -c '{code}' \"$@\"\n")
-    script.chmod(0o755)
-    return directory
 
 
 def verdict(turn: Turn, text: str, word: str = "DONE") -> Reply:

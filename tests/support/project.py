@@ -82,6 +82,15 @@ class Project:
             **more,
         }
 
+    def tools(self, directory: Path) -> Path:
+        """Make a directory with a `fleet` that runs these sources, for an agent's own tools."""
+        directory.mkdir(parents=True)
+        script = directory / "fleet"
+        path = self.environment()["PYTHONPATH"]
+        script.write_text(f"#!/bin/sh\nPYTHONPATH='{path}' exec '{sys.executable}' -c '{BOOT}' \"$@\"\n")
+        script.chmod(0o755)
+        return directory
+
     def start(
         self, *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, **settings: Any
     ) -> subprocess.Popen[bytes]:

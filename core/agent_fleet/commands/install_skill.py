@@ -123,7 +123,7 @@ def _take_away(place: Bundle) -> list[Step]:
     for name in _directories(place):
         if name in left.made:
             try:
-                os.rmdir(place.path(name))
+                os.rmdir(os.path.normpath(place.path(name)))
             except OSError:
                 continue  # somebody keeps something in it by now
     return steps

@@ -19,6 +19,15 @@ SKILL = f"skills/{NAME}/SKILL.md"
 AGENT = f"agents/{NAME}.md"
 RECEIPT = ".agent-fleet.json"
 
+README = """\
+# Agent Fleet for Claude Code
+
+Lets a session work the task queue of its project: it claims a task, does it, reports what came of it with evidence, and
+takes the next one until nothing can be claimed. Start it with `/fleet:fleet-worker`, or give each of several subagents
+`fleet:fleet-worker` a name of its own. The command `fleet` must be on your PATH; the tools of the server `fleet` need
+`agent-fleet[mcp]`.
+"""
+
 Standing = Literal["absent", "current", "outdated", "foreign"]
 
 
@@ -94,12 +103,14 @@ def plugin(base: str) -> Bundle:
         "name": "fleet",
         "version": __version__,
         "description": "Work the task queue of this project with Agent Fleet",
+        "author": {"name": "Agent Fleet"},
         "license": "Apache-2.0",
     }
     server = {"mcpServers": {"fleet": {"command": "fleet", "args": ["mcp"]}}}
     files = {
         ".claude-plugin/plugin.json": _json(about),
         ".mcp.json": _json(server),
+        "README.md": README.encode(),
         SKILL: _skill(),
         AGENT: _agent(),
     }
