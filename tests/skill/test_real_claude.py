@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from support import claude_cli
-from support.claimers import by_shell, by_tools, claimer
+from support.claimers import LONG, LONG_DIGEST, NASTY, by_shell, by_tools, claimer, reader
 from support.model_server import Brain, Call, ModelServer, Reply, bash, say, script
 from support.project import Project, git
 
@@ -50,6 +50,10 @@ class Session:
             )
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr
         return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+    def add(self, text: str) -> str:
+        """Add a task with any text."""
+        return str(self.project.json("add", "-", stdin=text.encode())["id"])
 
     def states(self, tasks: list[str]) -> list[str]:
         return [self.project.state(task) for task in tasks]
@@ -116,7 +120,7 @@ def test_the_plugin_works_a_queue_dry_through_its_skill_and_its_tools(session: S
 
 
 def test_the_tools_alone_work_a_queue_dry(session: Session) -> None:
-    tasks = [session.project.add(text) for text in ("one", "two", "three")]
+    tasks = [session.add(text) for text in NASTY]
     server = ("--mcp-config", json.dumps(SERVER), "--strict-mcp-config", "--allowedTools", "mcp__fleet")
     events = session.run(claimer(by_tools("mcp__fleet__")), "work the queue", *server)
     init = first(events, type="system", subtype="init")
@@ -124,6 +128,18 @@ def test_the_tools_alone_work_a_queue_dry(session: Session) -> None:
     wanted = {"claim", "heartbeat", "done", "block", "fail", "plan", "why"}
     assert {f"mcp__fleet__{name}" for name in wanted} <= {*init["tools"]}
     dry(session, tasks, events)
+    assert session.server
+    read = "\n".join(session.server.turns[-1].results)
+    assert all(f"What is to be done:\n{text}\n" in read for text in NASTY)
+
+
+@pytest.mark.parametrize("way", ["commands", "tools"])
+def test_a_text_too_long_for_its_tools_reaches_it_as_a_file(session: Session, way: str) -> None:
+    session.add(LONG)
+    server = ("--mcp-config", json.dumps(SERVER), "--strict-mcp-config") if way == "tools" else ()
+    ask = by_tools("mcp__fleet__") if way == "tools" else by_shell(bash)
+    events = session.run(reader(ask, bash), "go", *server, "--allowedTools", "Bash", "mcp__fleet")
+    assert first(events, type="result")["result"].startswith(LONG_DIGEST)
 
 
 def test_tasks_of_a_session_that_dies_return(session: Session) -> None:
