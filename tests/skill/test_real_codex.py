@@ -80,6 +80,19 @@ def test_the_skill_is_listed_and_a_queue_is_worked_dry_with_the_commands(session
     dry(session, tasks)
 
 
+def test_commands_work_in_the_sandbox_if_it_lets_them_write_the_queue(session: Session) -> None:
+    tasks = [session.add("one"), session.add("two")]
+    roots = f"sandbox_workspace_write.writable_roots={json.dumps([str(session.project.dir)])}"
+    closed = ("--sandbox", "workspace-write")
+    session.run(claimer(by_shell(shell)), "use the skill", *closed)
+    assert session.server
+    assert "Read-only file system" in session.server.turns[-1].results[-1]
+    assert [session.project.state(task) for task in tasks] == ["inbox", "inbox"]
+    session.run(claimer(by_shell(shell)), "use the skill", *closed, "-c", roots, install=False)
+    assert [session.project.state(task) for task in tasks] == ["done", "done"]
+    assert session.project.fleet("verify").status == 0
+
+
 def test_the_skill_of_one_project_is_listed_there_and_git_does_not_see_it(session: Session) -> None:
     session.project.json("install-skill", "--codex", "--scope", "project")
     told = session.run(script(say("hello")), "hello", install=False)
