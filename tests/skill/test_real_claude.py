@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from support import claude_cli
 from support.claimers import LONG, LONG_DIGEST, NASTY, by_shell, by_tools, claimer, reader
-from support.model_server import Brain, Call, ModelServer, Reply, bash, say, script
+from support.model_server import Brain, Call, Fault, ModelServer, Reply, Turn, bash, say, script
 from support.project import Project, git
 
 pytestmark = pytest.mark.real_cli
@@ -58,10 +59,10 @@ class Session:
     def states(self, tasks: list[str]) -> list[str]:
         return [self.project.state(task) for task in tasks]
 
-    def owners(self) -> set[str]:
-        """Who held the tasks, by the journal."""
+    def holders(self) -> set[str]:
+        """The processes that held the tasks, by the journal: an owner's key begins with its pid and start."""
         lines = (self.project.dir / "journal.jsonl").read_text().splitlines()
-        return {event["owner"] for event in map(json.loads, lines) if event["event"] == "claimed"}
+        return {event["owner"].rpartition("x")[0] for event in map(json.loads, lines) if event["event"] == "claimed"}
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def first(events: list[dict[str, Any]], **wanted: str) -> dict[str, Any]:
 def dry(session: Session, tasks: list[str], events: list[dict[str, Any]]) -> None:
     """Every task was done, for one and the same process, and nothing was denied."""
     assert session.states(tasks) == ["done"] * len(tasks), events[-1]
-    assert len(session.owners()) == 1
+    assert len(session.holders()) == 1
     assert first(events, type="result")["permission_denials"] == []
     assert session.project.fleet("verify").status == 0
 
@@ -140,6 +141,34 @@ def test_a_text_too_long_for_its_tools_reaches_it_as_a_file(session: Session, wa
     ask = by_tools("mcp__fleet__") if way == "tools" else by_shell(bash)
     events = session.run(reader(ask, bash), "go", *server, "--allowedTools", "Bash", "mcp__fleet")
     assert first(events, type="result")["result"].startswith(LONG_DIGEST)
+
+
+def _dispatcher(names: Sequence[str]) -> Brain:
+    """The model of a session that has one subagent a name work the queue, and of those subagents."""
+
+    def brain(turn: Turn) -> Reply | Fault:
+        mine = re.search(r"your name is (\S+)", turn.prompt)
+        if mine:
+            return claimer(by_shell(bash), mine[1])(turn)
+        if turn.results or "worker" not in turn.prompt:
+            return say("they are at work")
+        given = [{"description": "work", "subagent_type": "fleet-worker", "prompt": f"your name is {n}"} for n in names]
+        return Reply([Call("Agent", each) for each in given])
+
+    return brain
+
+
+def test_subagents_of_one_session_share_the_queue_under_names_of_their_own(session: Session) -> None:
+    session.fleet("install-skill", "--claude")
+    tasks = [session.add(f"part {number}") for number in range(6)]
+    brain = _dispatcher(("worker-1", "worker-2"))
+    events = session.run(brain, "start two workers", "--allowedTools", "Agent", "Bash(fleet *)")
+    dry(session, tasks, events)
+    lines = (session.project.dir / "journal.jsonl").read_text().splitlines()
+    agents = {event["agent"] for event in map(json.loads, lines) if event["event"] == "claimed"}
+    assert agents == {"worker-1", "worker-2"}
+    assert session.server
+    assert any("The queue alone" in json.dumps(turn.body["system"]) for turn in session.server.turns)
 
 
 def test_tasks_of_a_session_that_dies_return(session: Session) -> None:
