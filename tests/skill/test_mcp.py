@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp_types import TextContent
 
 from agent_fleet import identity
+from agent_fleet.commands import claim
+from agent_fleet.commands.toolset import Call, delivered
 from agent_fleet.queue import lease
 from agent_fleet.skill import protocol
 from support.procs import wait_until
@@ -258,6 +261,26 @@ def test_what_a_cancelled_claim_takes_goes_back(project: Project) -> None:
         for line in server.stdout.read().splitlines():
             assert json.loads(line)["jsonrpc"] == "2.0"
     assert events(project, "claimed") == []
+
+
+def test_a_claim_that_was_cancelled_too_late_to_be_stopped_hands_its_task_back(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cancellation comes when the task is already taken and the answer not yet sent."""
+    project.add("one")
+    monkeypatch.chdir(project.root)
+    call = Call({}, identity.identity_of())
+
+    async def cancelled() -> None:
+        with anyio.CancelScope() as scope:
+            result = call.run(lambda shared: claim.claim(shared, "w", None, None, 0.0, None))
+            assert project.state("t1") == "active"
+            scope.cancel()
+            await delivered(call, result)
+
+    anyio.run(cancelled)
+    assert project.state("t1") == "inbox"
+    assert [event["why"] for event in events(project, "returned")] == ["the request that claimed it was cancelled"]
 
 
 def test_without_the_library_one_sentence_says_what_to_install(project: Project, tmp_path: Path) -> None:

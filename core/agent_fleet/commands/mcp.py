@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
-from agent_fleet.commands import Shared, command
+from agent_fleet.commands import Shared, command, tell
 from agent_fleet.errors import FleetError
 
 
@@ -24,4 +26,6 @@ def command_line(shared: Shared, lane: str | None, provider: str | None) -> None
         ) from None
     from agent_fleet.commands.toolset import Toolset
 
+    if sys.stdin is not None and sys.stdin.isatty():
+        tell("this speaks with an agent's program, not with a person: `claude mcp add fleet -- fleet mcp`", error=True)
     Toolset(shared.options, lane, provider).serve()

@@ -136,7 +136,7 @@ class Toolset:
             call = Call(self._options, self._who)
             result = await run_sync(call.run, ask)
             if call.code != "nothing_to_claim" or time.monotonic() >= deadline:
-                return await _delivered(call, result)
+                return await delivered(call, result)
             await anyio.sleep(PAUSE)
 
     async def heartbeat(self, task: Task, generation: Generation) -> CallToolResult:
@@ -220,7 +220,7 @@ def _lease(task: str, generation: int) -> dict[str, Any]:
     return {"task": task, "generation": generation, "agent": "", "force": False}
 
 
-async def _delivered(call: Call, result: CallToolResult) -> CallToolResult:
+async def delivered(call: Call, result: CallToolResult) -> CallToolResult:
     """The result of a claim. If its request was cancelled meanwhile nobody hears of the task, so it goes back."""
     try:
         await checkpoint()
