@@ -63,6 +63,8 @@ def test_the_text_stands_between_lines_that_it_cannot_know(project: Project, tru
     assert word in head
     assert inside == f"Title:\na title\n\nWhat is to be done:\n{evil}\n\nNotes:\na note\n\n"
     assert after.startswith("report with: fleet done t1 --generation 1 ")
+    project.json("reset", "t1")
+    assert f"-----BEGIN TASK {nonce}-----" not in project.fleet("claim", "w").out
 
 
 def test_the_next_worker_reads_the_answers_and_what_went_wrong(project: Project) -> None:
