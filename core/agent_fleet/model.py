@@ -206,7 +206,8 @@ class Crew:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A process to start. `env` is its whole environment; `stdin` is what it reads there (empty: /dev/null).
+    """A process to start. `env` is its whole environment; `stdin` is what it reads there (empty: /dev/null, or the terminal
+    that its keeper gives it).
 
     `speaks` says whether silence means that something is wrong: an agent streams events, a shell command need not.
     """

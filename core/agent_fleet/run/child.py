@@ -28,23 +28,25 @@ def become_subreaper() -> None:
     _prctl()(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def start_child(program: Program, *, stdin: str, output: int) -> tuple[int, str]:
+def start_child(program: Program, *, stdin: str, output: int, terminal: bool = False) -> tuple[int, str]:
     """Start a program in a session of its own; (pid, "") or (0, why it cannot be started).
 
     It reads the file `stdin` (empty: nothing), writes both outputs to the descriptor `output`, finds its program on the
-    PATH of its environment, and, on Linux, is killed by the kernel when this thread ends.
+    PATH of its environment, and, on Linux, is killed by the kernel when this thread ends. If `output` is a `terminal` it
+    becomes the session's own, and is what is read where there is no file.
     """
     bind = _binding(_prctl(), os.getpid())
     try:
-        source = os.open(stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        source = output if terminal and not stdin else os.open(stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         said, saying = os.pipe()
         pid = os.fork()
     except OSError as error:
         return 0, f"{error.strerror} ({error.filename})" if error.filename else str(error.strerror)
     if pid == 0:
-        _become(program, (source, output, output), saying, bind)
+        _become(program, (source, output, output), saying, bind, terminal)
     os.close(saying)
-    os.close(source)
+    if source != output:
+        os.close(source)
     with open(said, "rb") as file:
         trouble = file.read().decode("utf-8", "replace")
     if trouble:
@@ -53,7 +55,7 @@ def start_child(program: Program, *, stdin: str, output: int) -> tuple[int, str]
     return pid, ""
 
 
-def _become(program: Program, streams: tuple[int, ...], saying: int, bind: Callable[[], bool]) -> None:
+def _become(program: Program, streams: tuple[int, ...], saying: int, bind: Callable[[], bool], terminal: bool) -> None:
     """In the child: turn into the program, or say why not and end. Never returns."""
     what = program.cwd
     try:
@@ -61,6 +63,8 @@ def _become(program: Program, streams: tuple[int, ...], saying: int, bind: Calla
         os.setsid()
         if not bind():
             os._exit(127)
+        if terminal:
+            _control(streams[1])
         _enter(program.doors)
         for target, source in enumerate(streams):
             os.dup2(source, target)
@@ -72,6 +76,14 @@ def _become(program: Program, streams: tuple[int, ...], saying: int, bind: Calla
         os.write(saying, f"{why} ({what})".encode("utf-8", "replace"))
     finally:
         os._exit(127)
+
+
+def _control(terminal: int) -> None:
+    """Make a terminal the one that controls this session."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
 
 
 def _enter(doors: tuple[str, ...]) -> None:

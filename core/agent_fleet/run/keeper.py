@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import select
 import signal
 import sys
@@ -18,14 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from agent_fleet.run.confine import Confinement
+    from agent_fleet.run.stage import Stage
     from agent_fleet.tree import Tree
 
 TICK = 1.0  # seconds between two looks at the log
-SETTLE = 0.5  # seconds in which a tool's shell may end behind its agent without being called a leftover
 BEAT = 10.0  # seconds between two heartbeats, unless the order says otherwise
 LINGER = 60.0  # seconds that an agent may go on after it has reported its task
-RETRY = 30.0  # seconds between two attempts to end what could not be ended
-PATIENCE = 60.0  # seconds for which a full disk may keep `exit.json` from being written
 
 
 class Order(NamedTuple):
@@ -47,6 +44,7 @@ class Order(NamedTuple):
     max_memory: int
     max_processes: int
     linger: float
+    terminal: bool = False
 
 
 class Lease(NamedTuple):
@@ -85,7 +83,9 @@ def main(worker_dir: str) -> None:
     """Keep one attempt from its lease to its exit record; an attempt that has one already is left alone."""
     from agent_fleet.errors import FleetError
     from agent_fleet.run.child import become_subreaper
+    from agent_fleet.run.ending import report
 
+    window = _window()
     _stand_alone()
     wakeup = _listen()
     become_subreaper()
@@ -95,11 +95,14 @@ def main(worker_dir: str) -> None:
         order = read_order(os.path.join(worker_dir, "keeper.json"))
         lease = _take_over(order.take, worker_dir, order.mark)
         log = os.open(order.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        stage = _stage(window, log, worker_dir) if order.terminal else None
     except (FleetError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         end = End("unstarted", f"keeper: {type(error).__name__}: {error}")
     else:
-        end = _attempt(order, lease, log, worker_dir, wakeup) if lease else End("lost", "it was gone at the start")
-    _report(worker_dir, end)
+        end = (
+            _attempt(order, lease, log, worker_dir, wakeup, stage) if lease else End("lost", "it was gone at the start")
+        )
+    report(worker_dir, end)
 
 
 def read_order(path: str) -> Order:
@@ -128,10 +131,31 @@ def read_order(path: str) -> Order:
         max_memory=int(fields.get("max_memory", 0)),
         max_processes=int(fields.get("max_processes", 0)),
         linger=float(fields.get("linger", LINGER)),
+        terminal=fields.get("terminal") is True,
     )
 
 
 # ------------------------------------------------------------------------------------------------------- becoming
+
+
+def _window() -> int:
+    """The terminal that we were started in, while we are still of its session; -1 if there is none, as in most lanes."""
+    try:
+        window = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return -1
+    for number in range(3, window):
+        try:
+            os.set_inheritable(number, False)  # whoever opened the window left it open for us, not for the agent
+        except OSError:
+            pass
+    return window
+
+
+def _stage(window: int, log: int, worker_dir: str) -> Stage:
+    from agent_fleet.run.stage import Stage
+
+    return Stage(window, log, worker_dir)
 
 
 def _stand_alone() -> None:
@@ -187,10 +211,11 @@ def _take_over(take: dict[str, Any], worker_dir: str, mark: str) -> Lease | None
 # --------------------------------------------------------------------------------------------------------- keeping
 
 
-def _attempt(order: Order, lease: Lease, log: int, worker_dir: str, wakeup: int) -> End:
+def _attempt(order: Order, lease: Lease, log: int, worker_dir: str, wakeup: int, stage: Stage | None) -> End:
     from agent_fleet.identity import identity_of
     from agent_fleet.run.child import Program, start_child
     from agent_fleet.run.confine import Ceilings, Confinement
+    from agent_fleet.run.ending import end_tree, leftovers
     from agent_fleet.tree import Tree
 
     if _asked_to_stop(wakeup):
@@ -199,10 +224,13 @@ def _attempt(order: Order, lease: Lease, log: int, worker_dir: str, wakeup: int)
     box = Confinement(f"agent-fleet-{order.mark}", Ceilings(order.max_memory, order.max_processes))
     program = Program(order.argv, order.cwd, order.env, box.doors)
     printed = os.fstat(log).st_size  # before the agent runs, or its first words would not count
-    agent, trouble = start_child(program, stdin=order.stdin, output=log)
+    output = stage.agent if stage else log
+    agent, trouble = start_child(program, stdin=order.stdin, output=output, terminal=stage is not None)
     if trouble:
         box.close()
         return End("unstarted", trouble)
+    if stage:
+        stage.begin()
     worker = Tree(identity_of(), order.mark)
     statuses: dict[int, int] = {}
     reap = _reaper(agent, statuses)
@@ -218,8 +246,10 @@ def _attempt(order: Order, lease: Lease, log: int, worker_dir: str, wakeup: int)
         # an agent that coped with a refusal and ended well has done its work; it is told all the same
         cause, note = outgrown if statuses.get(agent) != 0 else (cause, outgrown[1])
     ended = time.monotonic()
-    left = _leftovers(worker, reap) if cause == "exited" else (0, [])
-    _end(worker, order.grace, reap)
+    left = leftovers(worker, reap) if cause == "exited" else (0, [])
+    end_tree(worker, order.grace, reap)
+    if stage:
+        stage.close()
     box.close()
     if cause != "exited":
         ended = time.monotonic()
@@ -332,60 +362,6 @@ def _reason(worker_dir: str) -> str:
             return file.readline(500).strip()
     except OSError:
         return ""
-
-
-# ----------------------------------------------------------------------------------------------------------- ending
-
-
-def _leftovers(worker: Tree, reap: Callable[[], None]) -> tuple[int, list[str]]:
-    """How many processes the agent left behind, and the programs they run."""
-    from agent_fleet.tree import names_of
-
-    end = time.monotonic() + SETTLE
-    while (procs := worker.scan()) and time.monotonic() < end:
-        time.sleep(0.05)
-        reap()
-    return len(procs), names_of(procs)
-
-
-def _end(worker: Tree, grace: float, reap: Callable[[], None]) -> None:
-    """Return when nothing of the tree is left. What cannot be ended is tried again for as long as it lives."""
-    from agent_fleet.process import stop
-
-    while not stop(worker, grace, between=reap):
-        time.sleep(RETRY)
-    reap()
-
-
-def _report(worker_dir: str, end: End) -> None:
-    """Write `exit.json`: whole, on the disk, and only once."""
-    from agent_fleet.queue.store import write_whole
-
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    status = end.status
-    count, names = end.leftovers
-    record = {
-        "code": os.WEXITSTATUS(status) if status is not None and os.WIFEXITED(status) else None,
-        "signal": os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else None,
-        "cause": end.cause,
-        "note": end.note,
-        "seconds": round(end.seconds, 3),
-        "cpu": round(used.ru_utime + used.ru_stime, 3),
-        "max_rss": used.ru_maxrss * (1 if sys.platform == "darwin" else 1024),  # getrusage(2): KiB except on macOS
-        "leftovers": {"count": count, "commands": names},
-        "ended": round(time.time(), 3),
-    }
-    data = json.dumps(record).encode() + b"\n"
-    give_up = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return write_whole(os.path.join(worker_dir, "exit.json"), data, durable=True)
-        except FileNotFoundError:
-            return None  # the worker's directory was removed, and with it whoever would have asked
-        except OSError:
-            if time.monotonic() >= give_up:
-                raise
-            time.sleep(1)
 
 
 if __name__ == "__main__":
