@@ -30,6 +30,7 @@ from agent_fleet.process import identity_of, is_alive, start_detached, stop_tree
 from agent_fleet.protocols import (
     Check,
     Cleaner,
+    Formed,
     Lane,
     Mender,
     Musters,
@@ -61,6 +62,7 @@ __all__ = [
     "Exit",
     "Finding",
     "FleetError",
+    "Formed",
     "Hold",
     "Job",
     "Lane",

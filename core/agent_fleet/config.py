@@ -55,6 +55,15 @@ class Config:
         self._values[name]
         return self._sources.get(name, "default")
 
+    def override(self, name: str, value: Any, source: str) -> None:
+        """Set one value for this process alone, above all that was read. Raises `bad_config` for a value of the wrong type."""
+        key = next(key for key in KEYS if key.name == name)
+        accepted = _accepted(key, value)
+        if accepted is None:
+            raise _wrong(source, name, value, key.wanted, key.meaning)
+        self._values[name] = accepted
+        self._sources[name] = source
+
     def table(self, name: str) -> Mapping[str, Any]:
         """The plugin's own `[plugin.NAME]` table, empty if nobody wrote one."""
         return MappingProxyType(self._free["plugin"].get(name, {}))

@@ -54,10 +54,22 @@ TOOLS = ("Bash", "Edit", "Glob", "Grep", "Read", "Write")
 
 KEYS: tuple[Key, ...] = (
     Key("plugins", "names", "all", "Which third-party distributions may offer plugins.", ("all", "off")),
-    Key("lanes.browser", "text", "headless", "The lane of a task that needs a browser."),
+    Key(
+        "lanes.browser",
+        "text",
+        "auto",
+        "The lane of a task that needs a browser; auto is terminal where that can be used, else headless.",
+    ),
     Key("lanes.agent", "text", "headless", "The lane of a task that needs an agent."),
     Key("lanes.serial", "text", "serial", "The lane of a task that must run alone in this session."),
     Key("lanes.command", "text", "headless", "The lane of a task that is a plain command."),
+    Key(
+        "terminal.form",
+        "text",
+        "auto",
+        "What the terminal lane opens: terminals of the editor, windows of a terminal emulator, or tmux windows.",
+        ("auto", "editor", "windows", "tmux"),
+    ),
     Key("providers.default", "text", "claude", "The provider of a task that names none."),
     Key("queue.max_attempts", "whole", 3, "How many charged attempts a task gets before it has failed.", least=1),
     Key(

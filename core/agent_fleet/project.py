@@ -13,7 +13,7 @@ from agent_fleet.queue.files import BadFileError, read_bytes, write_whole
 from agent_fleet.queue.store import DIRS, FILES, Queue
 
 _MARK = "# agent-fleet: the task queue of this clone"
-_OURS = tuple(sorted((*DIRS, *FILES, "config.toml")))
+_OURS = tuple(sorted((*DIRS, *FILES, "config.toml", "lanes")))
 
 
 def create(root: str, name: str) -> list[str]:

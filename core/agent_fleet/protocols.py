@@ -151,6 +151,15 @@ class Visible(Protocol):
 
 
 @runtime_checkable
+class Formed(Protocol):
+    """A lane that has more than one way to run a worker, and chooses by what there is. Optional."""
+
+    def form(self) -> str:
+        """Where a worker would run now, and why not in the ways that come before: one line for the person."""
+        ...
+
+
+@runtime_checkable
 class Cleaner(Protocol):
     """A plugin's thing that leaves something in a project, and can take it away again: asked by `fleet clean`. Optional."""
 

@@ -11,6 +11,7 @@ import pytest
 
 from agent_fleet.queue import records
 from support.claude_lab import Lab, task_of, verdict
+from support.desktop import require
 from support.model_server import Brain, Fault, ModelServer, Reply, Tokens, Turn, bash, say
 from support.procs import pids_in, running, wait_until
 from support.runs import overlap
@@ -55,6 +56,23 @@ def test_twelve_tasks_are_done_side_by_side_and_every_token_is_accounted_for(lab
     spans = [span for each in site.intervals().values() for span in each]
     assert any(overlap(one, other) for one in spans for other in spans if one != other)
     assert site.is_clean()
+
+
+@pytest.mark.parametrize("lab", [_diligent], indirect=True)
+def test_in_a_terminal_of_its_own_every_event_is_read_as_elsewhere(lab: Lab) -> None:
+    require("tmux")
+    site = lab.site
+    text = "".join(f"line {n} '\"$(id)\u00e9\U0001f680\x04\n" for n in range(20000))
+    (site.home / "text").write_text(text)
+    tasks = [site.add("look at this part"), site.add("--file", str(site.home / "text"), "--priority", "6")]
+    lab.work("--tmux")
+
+    for task in tasks:
+        record = site.record(task)
+        assert (record["lane"], record["result"]) == ("terminal", f"the file got {task}: wrote {task}")
+        assert lab.used(record) == lab.server.sent(record["session"])
+    asked = max(len(turn.prompt) for turn in lab.server.turns)
+    assert asked > len(text)
 
 
 def _mixed(turn: Turn) -> Reply | Fault:

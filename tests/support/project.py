@@ -75,6 +75,7 @@ class Project:
             "HOME": str(self.home),
             "TMPDIR": str(self.home),
             "LANG": "C.UTF-8",
+            "FLEET_LANES_BROWSER": "headless",  # a test opens no window that it has not asked for
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
             "PYTHONDONTWRITEBYTECODE": "1",
             "GIT_CONFIG_GLOBAL": os.devnull,

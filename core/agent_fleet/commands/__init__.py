@@ -51,6 +51,12 @@ class Shared:
         return bool(self.options.get("project") or self.environ.get("AGENT_ROOT"))
 
     @property
+    def named(self) -> list[str]:
+        """The options that make another command work on the same project with the same configuration."""
+        config = self.options.get("config")
+        return ["--project", self.root, *(["--config", os.path.abspath(config)] if config else [])]
+
+    @property
     def queue_dir(self) -> str:
         return os.path.join(self.root, paths.queue_name(self.environ))
 

@@ -54,7 +54,7 @@ def _wanted(shared: Shared, lane: str | None, provider: str | None) -> Wanted:
     if not lane and not provider:
         return anything
     served = (
-        {need for need in names.NEEDS if lane in (need, shared.config.get(f"lanes.{need}"))}
+        {need for need in names.NEEDS if lane == need or lane in _lanes(shared.config.get(f"lanes.{need}"))}
         if lane
         else set(names.NEEDS)
     )
@@ -64,6 +64,11 @@ def _wanted(shared: Shared, lane: str | None, provider: str | None) -> Wanted:
         return fits_lane and (not provider or not provider_wish or provider_wish == provider)
 
     return wanted
+
+
+def _lanes(name: str) -> tuple[str, ...]:
+    """The lanes that a need may be mapped to; which one auto means here is not worth finding out for a claim."""
+    return ("terminal", "headless") if name == "auto" else (name,)
 
 
 def _payload(claimed: Claimed, answers: list[str], file: str) -> dict[str, Any]:

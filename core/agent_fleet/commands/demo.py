@@ -59,6 +59,7 @@ class Demo:
             "AGENT_ROOT": root,
             "AGENT_DIR": ".agents",
             "AGENT_FLEET_STATE_DIR": os.path.join(root, ".state"),
+            "FLEET_LANES_BROWSER": "headless",
         }
         project.create(root, ".agents")
         self.queue = Queue(os.path.join(root, ".agents"))

@@ -16,6 +16,7 @@ from agent_fleet.errors import FleetError
 from agent_fleet.model import Finding
 from agent_fleet.plugins import CHECKS, FAMILIES, LANES, MEND, PROVIDERS, Family, Offer, Plugins
 from agent_fleet.protocols import Check, Mender
+from agent_fleet.run.outlook import lane_of
 
 MARKS = {"ok": "ok", "warning": "warning", "fault": "FAULT", "unknown": "unknown"}
 
@@ -65,7 +66,7 @@ def mend(plugins: Plugins, root: str) -> Iterable[tuple[str, Finding]]:
 
 def _chosen(plugins: Plugins, config: Config) -> Iterable[tuple[str, Finding]]:
     """Whether the lanes and providers that the configuration names are there and can be used."""
-    lanes = [config.get(f"lanes.{need}") for need in ("browser", "agent", "serial", "command")]
+    lanes = [lane_of(config, plugins, need) for need in ("browser", "agent", "serial", "command")]
     for name in dict.fromkeys(lanes):
         yield "lanes", _usable(plugins, LANES, name)
     default = config.get("providers.default")

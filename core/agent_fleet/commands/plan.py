@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import click
 
-from agent_fleet.commands import Shared, command
+from agent_fleet.commands import Shared, command, terminals
+from agent_fleet.commands.terminals import form_options
 from agent_fleet.config import Config
 from agent_fleet.model import Ceiling, Task
 from agent_fleet.plan import LanePlan, Plan
@@ -26,11 +28,21 @@ _SHOWN = 10
 @click.argument("workers", type=click.IntRange(min=1), required=False)
 @click.option("--max", "cap", type=click.IntRange(min=1), help="Plan for at most so many workers.")
 @click.option("--lane", default="", help="Plan for this lane only.")
+@form_options
 @click.option("--provider", default="", help="Plan with this kind of agent where a task names none.")
 @click.option("--force", is_flag=True, help="Do not count what the machine can take.")
 @click.option("--count", is_flag=True, help="Print only the number of workers.")
-def command_line(shared: Shared, workers: int | None, cap: int | None, count: bool, **options: Any) -> None:
-    plan(shared, Wishes(cap=cap or workers, **options), count=count)
+def command_line(
+    shared: Shared,
+    workers: int | None,
+    cap: int | None,
+    lane: str | None,
+    form: str | None,
+    count: bool,
+    **options: Any,
+) -> None:
+    wishes = Wishes(cap=cap or workers, lane=terminals.choose(shared, lane, form), **options)
+    plan(shared, wishes, count=count)
 
 
 def plan(shared: Shared, wishes: Wishes, *, count: bool = False) -> None:
@@ -42,7 +54,9 @@ def plan(shared: Shared, wishes: Wishes, *, count: bool = False) -> None:
     for warning in seen.warnings:
         shared.warn(warning)
     first = _first(shared, seen) if not count else []
-    shared.emit(_payload(seen, first), lambda: str(seen.plan.workers) if count else text_of(seen, first))
+    lanes = [] if count else outlook.forms(shared.config, shared.plugins, [lane.lane for lane in seen.plan.lanes])
+    payload = _payload(seen, first) | {"forms": lanes}
+    shared.emit(payload, lambda: str(seen.plan.workers) if count else text_of(seen, first, lanes))
 
 
 def _first(shared: Shared, seen: Outlook) -> list[dict[str, Any]]:
@@ -115,7 +129,7 @@ def _payload(seen: Outlook, first: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def text_of(seen: Outlook, first: list[dict[str, Any]]) -> str:
+def text_of(seen: Outlook, first: list[dict[str, Any]], forms: Sequence[str] = ()) -> str:
     """The plan for people."""
     plan = seen.plan
     rows = [f"workers: {plan.workers}  (bound by {plan.binding.name}: {plan.binding.why})"]
@@ -124,6 +138,7 @@ def text_of(seen: Outlook, first: list[dict[str, Any]]) -> str:
         rows += ["", *_lane(lane)]
     for name, trouble in seen.troubles.items():
         rows.append(f"  provider {name} {'waits' if name in seen.gated else 'cannot be used'}: {trouble}")
+    rows += ["", *(line(text, 400) for text in forms)] if forms else []
     capacity = seen.machine.capacity
     rows += [f"\n{text}" for text in (capacity.wait, capacity.degraded, *capacity.notes) if text]
     if first:

@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
 import click
 
 from agent_fleet import project
-from agent_fleet.commands import Shared, command
+from agent_fleet.commands import Shared, command, terminals
+from agent_fleet.commands.terminals import form_options
 from agent_fleet.errors import FAULT, OK, FleetError
 from agent_fleet.run import checkout, outlook, roster
 from agent_fleet.run.console import open_console
@@ -24,6 +26,7 @@ from agent_fleet.text import count, duration, printable
 @click.option("--max", "cap", type=click.IntRange(min=1), help="The same as WORKERS.")
 @click.option("--lane", default="", help="Run every task in this lane.")
 @click.option("--headless", "lane", flag_value="headless", help="The same as --lane headless.")
+@form_options
 @click.option("--provider", default="", help="The kind of agent for tasks that name none.")
 @click.option("--force", is_flag=True, help="Start workers even where the machine has no room: the only way past it.")
 @click.option("--stagger", type=click.FloatRange(min=0), metavar="S", help="Seconds between two starts.")
@@ -38,6 +41,7 @@ def command_line(
     workers: int | None,
     cap: int | None,
     lane: str | None,
+    form: str | None,
     provider: str,
     force: bool,
     stagger: float | None,
@@ -48,23 +52,15 @@ def command_line(
     ask: bool,
     dry_run: bool,
 ) -> int:
-    if shared.environ.get("FLEET_WORKER"):
-        raise FleetError(
-            "refused", "this is a worker of a fleet; it cannot start a run of its own", hint="report the task instead"
-        )
     apart = shared.config.get("run.worktree") == "on" if worktree is None else worktree
-    wishes = Wishes(cap=cap or workers, lane=lane or "", provider=provider, force=force, worktree=apart, ask=ask)
-    if not trust_committed:
-        _refuse_committed(shared)
-    _refuse_unusable(shared, wishes)
-    _refuse_to_ask_nobody(shared, wishes)
-    if wishes.worktree:
-        _survey(shared)
+    chosen = terminals.choose(shared, lane, form)
+    wishes = Wishes(cap=cap or workers, lane=chosen, provider=provider, force=force, worktree=apart, ask=ask)
+    refuse(shared, wishes, trust_committed=trust_committed)
     if dry_run:
-        _dry_run(wishes)
+        _dry_run(shared, wishes)
         return OK
     if detach:
-        _detach(shared)
+        detached(shared, [argument for argument in sys.argv[1:] if argument != "--detach"])
         return OK
     driver = Driver(
         shared.queue,
@@ -85,6 +81,20 @@ def command_line(
         )
     shared.emit(summary._asdict(), lambda: _text(summary))
     return FAULT if summary.states.get("failed") else OK
+
+
+def refuse(shared: Shared, wishes: Wishes, *, trust_committed: bool) -> None:
+    """Raise FleetError for a run that may not be, or that could start nothing."""
+    if shared.environ.get("FLEET_WORKER"):
+        raise FleetError(
+            "refused", "this is a worker of a fleet; it cannot start a run of its own", hint="report the task instead"
+        )
+    if not trust_committed:
+        _refuse_committed(shared)
+    _refuse_unusable(shared, wishes)
+    _refuse_to_ask_nobody(shared, wishes)
+    if wishes.worktree:
+        _survey(shared)
 
 
 def _refuse_committed(shared: Shared) -> None:
@@ -130,7 +140,7 @@ def _refuse_to_ask_nobody(shared: Shared, wishes: Wishes) -> None:
     """A worker that nobody can type to would wait for an answer that never comes."""
     if not wishes.ask:
         return
-    routes = outlook.routes_of(shared.config, wishes)
+    routes = outlook.routes_of(shared.config, shared.plugins, wishes)
     lanes = dict.fromkeys(routes.lane(need, "") for need in ("browser", "agent"))
     if not any(outlook.has_terminal(shared.plugins, lane) for lane in lanes):
         raise FleetError(
@@ -140,25 +150,15 @@ def _refuse_to_ask_nobody(shared: Shared, wishes: Wishes) -> None:
         )
 
 
-def _dry_run(wishes: Wishes) -> None:
+def _dry_run(shared: Shared, wishes: Wishes) -> None:
     from agent_fleet.commands import plan
 
-    context = click.get_current_context()
-    context.invoke(
-        plan.command_line,
-        cap=wishes.cap,
-        lane=wishes.lane,
-        provider=wishes.provider,
-        force=wishes.force,
-        workers=None,
-        count=False,
-    )
+    plan.plan(shared, wishes)
 
 
-def _detach(shared: Shared) -> None:
-    """Start the same command in a session of its own, and wait until its run is on record."""
+def detached(shared: Shared, arguments: Sequence[str], notes: Sequence[str] = ()) -> None:
+    """Start `fleet` with these arguments in a session of its own, and wait until its run is on record; say where, with notes."""
     log = shared.queue.path("logs", f"run-{time.time_ns()}.log")
-    arguments = [argument for argument in sys.argv[1:] if argument != "--detach"]
     with open(log, "ab") as output:
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", "agent_fleet", *arguments],
@@ -172,7 +172,7 @@ def _detach(shared: Shared) -> None:
     while child.poll() is None and time.monotonic() < deadline:
         new = [run.id for run, _ in roster.runs(shared.queue) if run.identity.startswith(f"{child.pid}:")]
         if new:
-            return _say_detached(shared, new[0], child.pid, log)
+            return _say_detached(shared, new[0], child.pid, log, notes)
         time.sleep(0.05)
     if child.poll() == 0:
         return shared.emit({"run": None, "pid": None, "log": log}, lambda: f"the run is over already; its log: {log}")
@@ -189,10 +189,9 @@ def _end_of(log: str) -> tuple[str, ...]:
         return tuple(printable(text) for text in file.read()[-2000:].splitlines()[-5:])
 
 
-def _say_detached(shared: Shared, run: str, pid: int, log: str) -> None:
-    shared.emit(
-        {"run": run, "pid": pid, "log": log}, lambda: f"{run} goes on in the background (pid {pid}); its log: {log}"
-    )
+def _say_detached(shared: Shared, run: str, pid: int, log: str, notes: Sequence[str]) -> None:
+    text = "\n".join([f"{run} goes on in the background (pid {pid}); its log: {log}", *notes])
+    shared.emit({"run": run, "pid": pid, "log": log, "notes": list(notes)}, lambda: text)
 
 
 def _text(summary: Summary) -> str:

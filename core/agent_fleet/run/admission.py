@@ -76,6 +76,7 @@ class Admission:
         self.pacing = Pacing(gates_of(queue, config), run.identity)
         self.spending = Spending(queue, config, run.id)
         self.started = 0
+        self.lanes: set[str] = set()
         self.obstacle = ""
         self.why = ""
         self.waits_for: tuple[Gate, float] | None = None
@@ -203,6 +204,9 @@ class Admission:
         lane = seen.routes.lane(task.need, task.lane)
         provider = seen.routes.provider_for(task.need, task.provider)
         route = Route(self.plugins.offer(LANES, lane), self.plugins.offer(PROVIDERS, provider))
+        for text in outlook.forms(self.config, self.plugins, [lane]):
+            self._say_once(f"form {lane}", text)
+        self.lanes.add(lane)
         spent = self.spending.refusal(task)
         if spent is not None and spent.is_of_the_task:
             return self._give_up(claimed, "budget", spent.why)

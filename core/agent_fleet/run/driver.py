@@ -20,7 +20,7 @@ from agent_fleet.protocols import Reader
 from agent_fleet.queue import intake, names
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
-from agent_fleet.run import checkout, logs, roster
+from agent_fleet.run import checkout, logs, roster, traces
 from agent_fleet.run.admission import Admission
 from agent_fleet.run.adoption import Adoption
 from agent_fleet.run.console import Console
@@ -190,6 +190,7 @@ class Driver:
                 roster.end_run(self.run, summary._asdict())
         except OSError as error:
             self.queue.notices.append(f"the end of {self.run.id} could not be written down: {error.strerror}")
+        self.queue.notices += traces.take_away(self.plugins, self.admission.lanes, self.config.root)
         untouched = max(0, waiting - states.get("inbox", 0))
         self.queue.tell(
             "run_ended", run=self.run.id, states=states, attempts=self.admission.started, untouched=untouched
@@ -203,6 +204,7 @@ class Driver:
             if attempts:
                 self.console.say(f"taking over {len(attempts)} workers of {run.id}, whose driver is gone")
             for attempt in attempts:
+                self.admission.lanes.add(attempt.lane)
                 self._follow(attempt)
 
     def _admit(self) -> None:

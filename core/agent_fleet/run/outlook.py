@@ -13,7 +13,7 @@ from agent_fleet.machine import Machine, measure
 from agent_fleet.model import Board, Ceiling
 from agent_fleet.plan import Exclusion, LaneFacts, Plan, Routes, make
 from agent_fleet.plugins import LANES, POLICIES, PROVIDERS, Plugins
-from agent_fleet.protocols import Visible
+from agent_fleet.protocols import Formed, Lane, Visible
 from agent_fleet.queue import board as boards
 from agent_fleet.queue import holds, names, touches
 from agent_fleet.queue.claim import Rules
@@ -22,6 +22,10 @@ from agent_fleet.queue.task import gate_of
 from agent_fleet.run import roster
 from agent_fleet.run.gates import gates_of
 from agent_fleet.run.roster import Run
+
+AUTO = "auto"  # as the lane of browser tasks: the terminal lane where that can be used
+TERMINAL = "terminal"
+HEADLESS = "headless"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +81,40 @@ def wishes_of(run: Run) -> Wishes:
     )
 
 
-def routes_of(config: Config, wishes: Wishes) -> Routes:
+def routes_of(config: Config, plugins: Plugins, wishes: Wishes) -> Routes:
     return Routes(
-        lanes={need: config.get(f"lanes.{need}") for need in names.NEEDS},
+        lanes={need: lane_of(config, plugins, need) for need in names.NEEDS},
         provider=config.get("providers.default"),
         lane_override=wishes.lane,
         provider_override=wishes.provider,
     )
+
+
+def lane_of(config: Config, plugins: Plugins, need: str) -> str:
+    """The lane that a need is mapped to on this machine; auto is looked at now, as a display can come and go."""
+    name = str(config.get(f"lanes.{need}"))
+    if name != AUTO:
+        return name
+    return HEADLESS if lane_facts(plugins, TERMINAL).unusable else TERMINAL
+
+
+def forms(config: Config, plugins: Plugins, lanes: Iterable[str]) -> list[str]:
+    """What a person should know about where these lanes put their workers on this machine."""
+    found = []
+    for name in lanes:
+        try:
+            told = plugins.ask(plugins.offer(LANES, name), _form_of)
+        except FleetError:
+            continue  # it cannot be used, which the plan says
+        found += [f"lane {name}: {told}"] if told else []
+        if name == HEADLESS and config.get("lanes.browser") == AUTO:
+            why = lane_facts(plugins, TERMINAL).unusable
+            found += [f"browser tasks go to {name}, as the terminal lane cannot be used: {why}"] if why else []
+    return found
+
+
+def _form_of(lane: Lane) -> str:
+    return lane.form() if isinstance(lane, Formed) else ""
 
 
 def rules_of(queue: Queue, config: Config) -> Rules:
@@ -110,7 +141,7 @@ def look(
     """
     known = known or Known({}, {})
     gated = gates_of(queue, config).obstacles("") if gated is None else gated
-    routes = routes_of(config, wishes)
+    routes = routes_of(config, plugins, wishes)
     board = boards.read(queue)
     lane, provider = _next(board, routes)
     machine = measure(

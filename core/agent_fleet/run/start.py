@@ -96,7 +96,8 @@ def start(
         workplace.leave(environ, mark)
         roster.mark_settled(attempt)
         return Unstarted("task" if error.code in ("refused", "bad_input") else "provider", error)
-    kept = _under_keeper(queue, config, task, claimed, launch, directory, mark, log, route, run)
+    terminal = outlook.has_terminal(plugins, route.lane.name)
+    kept = _under_keeper(queue, config, task, claimed, launch, directory, mark, log, route, run, terminal)
     roster.write_attempt(attempt)
     try:
         attempt = attempt._replace(worker=plugins.ask(route.lane, lambda lane: lane.start(kept)))
@@ -216,6 +217,13 @@ def _environment(
     return env
 
 
+def _with_terminal(env: Mapping[str, str], terminal: bool) -> dict[str, str]:
+    """The environment with the kind of terminal that a window is, where the person's own says that there is none."""
+    if not terminal or env.get("TERM", "dumb") not in ("", "dumb", "unknown"):
+        return dict(env)
+    return dict(env) | {"TERM": "xterm-256color"}
+
+
 def _longest(queue: Queue, config: Config, task: Task) -> float:
     """How many seconds the attempt may take: what earlier ones have left of the task's budget, and the run's own limit."""
     limit = float(config.get("run.timeout"))
@@ -238,6 +246,7 @@ def _under_keeper(
     log: str,
     route: Route,
     run: Run,
+    terminal: bool,
 ) -> Launch:
     """Wrap a launch: the process to start is the keeper, which takes the lease over and then starts the agent."""
     stdin = ""
@@ -247,7 +256,8 @@ def _under_keeper(
     order = {
         "argv": launch.argv,
         "cwd": launch.cwd,
-        "env": dict(launch.env) | {"FLEET_RUN": run.mark, "FLEET_WORKER": mark},
+        "env": _with_terminal(launch.env, terminal) | {"FLEET_RUN": run.mark, "FLEET_WORKER": mark},
+        "terminal": terminal,
         "stdin": stdin,
         "log": log,
         "mark": mark,

@@ -76,6 +76,7 @@ class FleetProject:
             "LANG": "C.UTF-8",
             "AGENT_ROOT": str(self.root),
             "AGENT_FLEET_STATE_DIR": str(self.home / "state"),
+            "FLEET_LANES_BROWSER": "headless",
             "PYTHONPATH": os.pathsep.join([str(self.site), *(path for path in sys.path if path)]),
             "PYTHONDONTWRITEBYTECODE": "1",
             "GIT_CONFIG_GLOBAL": os.devnull,
