@@ -18,6 +18,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "version": ("version", "Project", "Show the version."),
     "add-batch": ("add_batch", "Work in", "Add many tasks: one a line, or JSON Lines."),
     "why": ("why", "Run", "Say why a task waits, or what became of it."),
+    "open": ("open", "Run", "Start a run in N terminals, and say where they are."),
+    "probe-browser": ("probe_browser", "Run", "Say whether there is a browser that a task could use."),
     "stop": ("stop", "Run", "Stop the runs of this project and everything that they started."),
     "demo": ("demo", "Run", "Work a small queue of real processes in a throw-away project; no account is needed."),
     "status": ("status", "Watch", "Count the tasks by state and show who works on what."),
