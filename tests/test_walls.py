@@ -25,6 +25,7 @@ FLOORS = {
     "agent_fleet.capacity": 2,
     "agent_fleet.machine": 2,
     "agent_fleet.cost": 2,
+    "agent_fleet.checklist": 2,
     "agent_fleet.run": 3,
     "agent_fleet.commands": 4,
     "agent_fleet.cli": 4,

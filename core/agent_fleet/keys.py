@@ -87,6 +87,7 @@ KEYS: tuple[Key, ...] = (
         "How tasks run that write but do not say what they touch.",
         ("serial", "parallel"),
     ),
+    Key("checklist.file", "text", "", "The project's checklist; empty looks for TASKS.md, BACKLOG.md and TODO.md."),
     Key(
         "hosts.default_max", "whole", 1, "How many tasks of one host may run at once, where no table names it.", least=1
     ),

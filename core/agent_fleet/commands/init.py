@@ -15,7 +15,8 @@ from agent_fleet.queue.store import Queue
 @command("init", help="Make the task queue of this project, hidden from git.")
 @click.argument("path", required=False)
 @click.option("--max-workers", type=click.IntRange(min=1), help="Never run more workers than this in this project.")
-def command_line(shared: Shared, path: str | None, max_workers: int | None) -> None:
+@click.option("--checklist", is_flag=True, help="Also write a first TASKS.md, unless the project keeps a checklist.")
+def command_line(shared: Shared, path: str | None, max_workers: int | None, checklist: bool) -> None:
     name = paths.queue_name(shared.environ)
     root = os.path.abspath(path) if path else _here(shared)
     if not os.path.isdir(root):
@@ -26,10 +27,15 @@ def command_line(shared: Shared, path: str | None, max_workers: int | None) -> N
     if max_workers:
         _set_max_workers(Queue(os.path.join(root, name)), max_workers)
     verb = "is ready" if was_there else "made"
-    shared.emit(
-        {"root": root, "queue": os.path.join(root, name), "created": not was_there},
-        lambda: f'queue {verb}: {os.path.join(root, name)}\nnext: fleet add "what is to be done", then fleet plan',
-    )
+    rows = [f"queue {verb}: {os.path.join(root, name)}"]
+    answer = {"root": root, "queue": os.path.join(root, name), "created": not was_there}
+    if checklist:
+        told, row = _start_checklist(root, os.path.join(root, name), shared.environ)
+        answer |= told
+        rows.append(row)
+    first = "fleet from-note" if checklist else 'fleet add "what is to be done"'
+    rows.append(f"next: {first}, then fleet plan")
+    shared.emit(answer, lambda: "\n".join(rows))
 
 
 def _here(shared: Shared) -> str:
@@ -49,3 +55,21 @@ def _set_max_workers(queue: Queue, number: int) -> None:
     from agent_fleet import settings
 
     settings.change(queue.path("config.toml"), ("run", "max_workers"), number)
+
+
+def _start_checklist(root: str, queue_dir: str, environ: dict[str, str]) -> tuple[dict[str, object], str]:
+    """Write the starter if the project keeps no checklist; returns what is told about it, for programs and for people."""
+    from agent_fleet import config
+    from agent_fleet.checklist import page
+
+    named = config.load(root, queue_dir=queue_dir, environ=environ).get("checklist.file")
+    path = page.existing(root) if not named else os.path.join(root, os.path.expanduser(named))
+    try:
+        if path is None or not os.path.lexists(path):
+            path = path or os.path.join(root, page.NAMES[0])
+            page.start(path)
+            row = f"checklist made: {path} (git shows it, unlike the queue: it is yours to commit or to ignore)"
+            return {"checklist": path, "checklist_created": True}, row
+    except FileExistsError:
+        pass  # somebody was quicker
+    return {"checklist": path, "checklist_created": False}, f"checklist kept as it is: {path}"

@@ -33,27 +33,10 @@ def tasks(shared: Shared, state: str | None, *, limit: int, everything: bool = F
 
 def _tasks(queue: Queue, states: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     for state in states:
-        for task, generation, path in _places(queue, state):
+        for task, generation, path in queue.places(state):
             body = queue.body(path, task)
             if body is not None:
                 yield {**body, "state": state, "generation": generation}
-
-
-def _places(queue: Queue, state: str) -> Iterator[tuple[str, int, str]]:
-    if state == "inbox":
-        for _, track in queue.tracks():
-            for bucket in queue.buckets("inbox", track):
-                found = [
-                    (number, task, generation, queue.path("inbox", track, bucket, gate, name))
-                    for gate in queue.listing("inbox", track, bucket)
-                    for number, task, generation, name in queue.entries("inbox", track, bucket, gate)
-                ]
-                yield from ((task, generation, path) for _, task, generation, path in sorted(found))
-    elif state == "active":
-        for task, generation, _, _, name in sorted(queue.active(), key=lambda held: int(held[0][1:])):
-            yield task, generation, queue.path("active", name)
-    else:
-        yield from queue.settled(state)
 
 
 def _text(tasks: list[dict[str, Any]], more: bool) -> str:

@@ -17,6 +17,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "config": ("config", "Project", "Show every setting, its value and where it comes from."),
     "version": ("version", "Project", "Show the version."),
     "add-batch": ("add_batch", "Work in", "Add many tasks: one a line, or JSON Lines."),
+    "from-note": ("from_note", "Work in", "Add what is new in a checklist."),
+    "to-note": ("to_note", "Work in", "Tick in a checklist what is done, and log what was observed."),
     "why": ("why", "Run", "Say why a task waits, or what became of it."),
     "open": ("open", "Run", "Start a run in N terminals, and say where they are."),
     "probe-browser": ("probe_browser", "Run", "Say whether there is a browser that a task could use."),

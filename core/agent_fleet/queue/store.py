@@ -221,6 +221,23 @@ class Queue:
                     for _, task, generation, name in self.entries("inbox", track, bucket, gate):
                         yield task, generation, gate, self.path("inbox", track, bucket, gate, name)
 
+    def places(self, state: str) -> Iterator[tuple[str, int, str]]:
+        """Every task in one state as (task, generation, path), in the order in which people want to read them."""
+        if state == "inbox":
+            for _, track in self.tracks():
+                for bucket in self.buckets("inbox", track):
+                    found = [
+                        (number, task, generation, self.path("inbox", track, bucket, gate, name))
+                        for gate in self.listing("inbox", track, bucket)
+                        for number, task, generation, name in self.entries("inbox", track, bucket, gate)
+                    ]
+                    yield from ((task, generation, path) for _, task, generation, path in sorted(found))
+        elif state == "active":
+            for task, generation, _, _, name in sorted(self.active(), key=lambda held: int(held[0][1:])):
+                yield task, generation, self.path("active", name)
+        else:
+            yield from self.settled(state)
+
     # ----------------------------------------------------------------------------------------------------- finding
 
     def find(self, task: str) -> Place | None:
