@@ -1,3 +1,3 @@
 from __future__ import annotations
 
-pytest_plugins = ["agent_fleet.testing"]
+pytest_plugins = ["agent_fleet.testing", "support.fixtures"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,13 +18,6 @@ from support.project import Project
 
 NOW = time.time()
 OPUS = Usage(input=1000, cache_read=2_000_000, output=3000, turns=12, models=("claude-opus-5-5",))
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    made = Project(tmp_path / "project", home=tmp_path / "home")
-    made.json("init")
-    return made
 
 
 def tell(

@@ -6,7 +6,6 @@ import json
 import os
 import time
 import tracemalloc
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,13 +23,6 @@ from support.project import enlist, fill, new_queue, take
 
 TABLE = packaged()
 USED = Usage(input=100, cache_write=20, cache_read=5000, output=30, reasoning=7, turns=3, models=("claude-opus-5-5",))
-
-
-@pytest.fixture
-def queue(tmp_path: Path) -> Iterator[Queue]:
-    made = new_queue(tmp_path / ".agents")
-    yield made
-    made.journal.close()
 
 
 def begin(queue: Queue, task: str, generation: int, run: str = "r1", provider: str = "claude") -> None:

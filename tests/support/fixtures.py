@@ -1,5 +1,8 @@
+"""Fixtures that many directories of tests share."""
+
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,8 @@ def project(tmp_path: Path) -> Project:
 
 
 @pytest.fixture
-def queue(tmp_path: Path) -> Queue:
+def queue(tmp_path: Path) -> Iterator[Queue]:
     """An empty queue in no project."""
-    return new_queue(tmp_path / ".agents")
+    made = new_queue(tmp_path / ".agents")
+    yield made
+    made.journal.close()
