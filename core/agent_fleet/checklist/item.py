@@ -17,6 +17,7 @@ _ATTACHED = frozenset("?⇉⇒🔒")
 _FIELD = re.compile(
     r"(?:[-*+]\s+)?\**(touches|needs|check|done[- ]when|ref)\**\s*:\**(?:\s+(.*))?\Z", re.IGNORECASE | re.DOTALL
 )
+_ZONE = 80  # a longer row of signs is a text of signs
 _QUOTES = "`\"'"
 
 
@@ -64,7 +65,7 @@ def marked(text: str) -> tuple[Marks, str]:
     """
     signs: set[str] = set()
     at = _after_space(text, 0)
-    while match := _SIGNS.match(text, at):
+    while at < _ZONE and (match := _SIGNS.match(text, at)):
         end = match.end()
         if end < len(text) and not text[end].isspace() and not _ATTACHED & set(match[0]):
             break

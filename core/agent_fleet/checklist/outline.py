@@ -11,7 +11,7 @@ from markdown_it.token import Token
 
 _BOM = b"\xef\xbb\xbf"
 _BLANK = " \t\u00a0"  # European keyboards give a no-break space next to a bracket
-_BOX = re.compile(rf"[ \t]*(?:[-*+]|\d{{1,9}}[.)])[{_BLANK}]+\[(.)\](?:[{_BLANK}]+(.*))?\Z", re.DOTALL)
+_BOX = re.compile(rf"[ \t]*(?:[-*+]|\d{{1,9}}[.)])[ \t]+\[(.)\](?:[{_BLANK}]+(.*))?\Z", re.DOTALL)
 _TAKEN = ("now", "ready", "todo")
 
 
@@ -101,13 +101,15 @@ def _heading(tokens: Sequence[Token], at: int) -> Heading:
 
 
 def _joined(spans: Sequence[tuple[int, int]], lines: Sequence[str]) -> list[tuple[int, int]]:
-    """The spans of list members; one that is indented below its neighbour, if too little for CommonMark, is a part of it."""
+    """The spans of list members, each with all that is indented below it, even where that is too little for CommonMark."""
     found: list[tuple[int, int]] = []
-    for first, until in spans:
-        if found and found[-1][1] == first and _indent(lines[first]) > _indent(lines[found[-1][0]]) + 1:
-            found[-1] = (found[-1][0], until)
-        else:
-            found.append((first, until))
+    for first, end in spans:
+        if found and first < found[-1][1]:
+            continue
+        until, most = end, _indent(lines[first]) + 1
+        while until < len(lines) and (not lines[until].strip() or _indent(lines[until]) > most):
+            until += 1
+        found.append((first, until))
     return found
 
 

@@ -42,21 +42,23 @@ class _Update:
         present = set(marks)
         waiting = {mark for entry, mark in zip(found, marks, strict=True) if entry.item.is_open}
         due = [origin for origin in self._done if origin.digest in waiting]
+        told = {origin.task: log_line(self._queue, origin) for origin in due}
         logs: dict[str, list[str]] = {}
-        unproved = []
         for origin in due:
-            entry = log_line(self._queue, origin)
-            if entry:
-                logs.setdefault(origin.digest, []).append(entry)
-            else:
-                unproved.append(origin.task)
+            if told[origin.task]:
+                logs.setdefault(origin.digest, []).append(told[origin.task])
         writing = written(data, logs)
         ticked = set(writing.ticked)
         again = reopened(note, logs)
+        old = set(note.lines)
         self.answer = {
-            "ticked": [{"id": origin.task, "target": origin.text} for origin in due if origin.digest in ticked],
+            "ticked": [
+                {"id": origin.task, "target": origin.text}
+                for origin in due
+                if origin.digest in ticked and told[origin.task] not in old
+            ],
             "reopened": [origin.task for origin in due if origin.digest in again],
-            "unproved": unproved,
+            "unproved": [origin.task for origin in due if not told[origin.task]],
             "gone": [origin.task for origin in self._done if origin.digest not in present],
         }
         return writing.data
@@ -66,7 +68,7 @@ def _text(answer: dict[str, Any]) -> str:
     rows = [f"{count(len(answer['ticked']), 'item')} ticked in {answer['file']}"]
     rows += [f"{each['id']:>8}  {line(each['target'], 80)}" for each in answer["ticked"]]
     for name, what in (
-        ("reopened", "opened again by you; `fleet from-note` adds them once more"),
+        ("reopened", "opened again by you, so not ticked again"),
         ("unproved", "done without a result on record, so not ticked"),
     ):
         if answer[name]:
