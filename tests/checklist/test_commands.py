@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -231,3 +232,15 @@ def test_init_writes_a_starter_only_if_asked_and_only_if_there_is_none(tmp_path:
     if not name:
         assert added(project.json("from-note")) == []
         assert git(project.root, "status", "--porcelain") == "?? TASKS.md\n"
+
+
+@pytest.mark.slow
+def test_fifty_thousand_items_go_in_once_and_come_back(project: Project) -> None:
+    path = write(project, "# TODO\n" + "".join(f"- [ ] item {at}\n  touches: src/{at % 7}\n" for at in range(50_000)))
+    begun = time.monotonic()
+    assert len(project.json("from-note")["added"]) == 50_000
+    assert project.json("from-note")["known"] == 50_000
+    work(project, 3)
+    assert len(project.json("to-note")["ticked"]) == 3
+    assert path.read_text().count("[x]") == 3
+    assert time.monotonic() - begun < 150  # a tenth of that on an idle machine; growth with the square takes an hour

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from agent_fleet.checklist.identity import digest_in
@@ -67,6 +68,15 @@ def log_line(queue: Queue, origin: Origin) -> str:
         return ""
     shown = line(evidence, _EVIDENCE).replace("`", "'")  # as code, so that nothing in it is read as markup
     return f"- {_day(record.get('ended'))} {origin.task} {line(origin.text, _TEXT)}: `{shown}`"
+
+
+def logs(told: Mapping[str, str], past: Iterable[Origin]) -> dict[str, list[str]]:
+    """The log lines of each item, by its digest; `told` has them by task, empty where there is none."""
+    found: dict[str, list[str]] = {}
+    for origin in past:
+        if told.get(origin.task):
+            found.setdefault(origin.digest, []).append(told[origin.task])
+    return found
 
 
 def _evidence(record: dict[str, Any]) -> str:

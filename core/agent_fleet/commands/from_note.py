@@ -10,7 +10,7 @@ from agent_fleet import paths
 from agent_fleet.checklist import page
 from agent_fleet.checklist.identity import digests
 from agent_fleet.checklist.item import entries
-from agent_fleet.checklist.origin import Origin, log_line, origins
+from agent_fleet.checklist.origin import Origin, log_line, logs, origins
 from agent_fleet.checklist.outline import Outline, outline
 from agent_fleet.checklist.promotion import Promotion, promotion
 from agent_fleet.checklist.writing import reopened
@@ -60,11 +60,9 @@ def _again(queue: Queue, text: Outline, past: list[Origin]) -> set[str]:
     found = entries(text)
     waiting = {mark for entry, mark in zip(found, digests(found), strict=True) if entry.item.is_open}
     unfinished = {origin.digest for origin in past if origin.state != "done"}
-    logs: dict[str, list[str]] = {}
-    for origin in past:
-        if origin.digest in waiting - unfinished:
-            logs.setdefault(origin.digest, []).append(log_line(queue, origin))
-    return reopened(text, logs)
+    waiting -= unfinished
+    due = [origin for origin in past if origin.digest in waiting]
+    return reopened(text, logs({origin.task: log_line(queue, origin) for origin in due}, due))
 
 
 def _resolve(queue: Queue | None, found: Promotion) -> None:

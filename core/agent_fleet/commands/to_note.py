@@ -9,7 +9,7 @@ import click
 from agent_fleet.checklist import page
 from agent_fleet.checklist.identity import digests
 from agent_fleet.checklist.item import entries
-from agent_fleet.checklist.origin import Origin, log_line, origins
+from agent_fleet.checklist.origin import Origin, log_line, logs, origins
 from agent_fleet.checklist.outline import outline
 from agent_fleet.checklist.writing import reopened, written
 from agent_fleet.commands import Shared, command
@@ -43,13 +43,10 @@ class _Update:
         waiting = {mark for entry, mark in zip(found, marks, strict=True) if entry.item.is_open}
         due = [origin for origin in self._done if origin.digest in waiting]
         told = {origin.task: log_line(self._queue, origin) for origin in due}
-        logs: dict[str, list[str]] = {}
-        for origin in due:
-            if told[origin.task]:
-                logs.setdefault(origin.digest, []).append(told[origin.task])
-        writing = written(data, logs)
+        lines = logs(told, due)
+        writing = written(data, lines)
         ticked = set(writing.ticked)
-        again = reopened(note, logs)
+        again = reopened(note, lines)
         old = set(note.lines)
         self.answer = {
             "ticked": [
