@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from support.project import Project
@@ -34,3 +36,26 @@ def test_two_needs_at_once_are_refused(project: Project) -> None:
 def test_a_text_that_begins_with_a_dash_is_refused_with_the_way_to_give_it(project: Project) -> None:
     assert "--" in project.json("add", "-x", status=2)["hint"].rpartition("; ")[2]
     assert project.fleet("add", "--json", "--", "-x").data["id"]
+
+
+def test_a_path_outside_the_project_is_refused_however_it_comes(project: Project) -> None:
+    note = project.root / "TASKS.md"
+    note.write_text("- [ ] a\n  touches: /etc\n")
+    batch = b'{"target": "fine"}\n{"target": "a", "touches": ["/etc"]}\n'
+    for arguments, stdin in (
+        (("add", "a", "--touches", "/etc"), b""),
+        (("add-batch", "-"), batch),
+        (("from-note",), b""),
+    ):
+        answer = project.json(*arguments, stdin=stdin, status=2)
+        assert answer["code"] == "bad_input"
+        assert "'/etc' lies outside the project" in answer["error"]
+    assert project.json("status")["counts"]["inbox"] == 0
+
+
+def test_an_absolute_path_of_the_project_is_kept_relative_to_its_root(project: Project, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(project.root)
+    for root in (project.root, link):
+        task = project.json("--project", str(root), "add", "a", "--touches", f"{root}/src/", "--touches", "docs")["id"]
+        assert project.json("show", task)["task"]["touches"] == ["src", "docs"]

@@ -105,3 +105,27 @@ def test_a_normal_path_stays_as_it_is(path: str) -> None:
         return
     assert touches.normal(once) == once
     assert touches.overlap([once], [once])
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc", "/", "/home/me", "/home/me/projects", "/home/me/project/../other", "~", "~/.ssh", "../x"]
+)
+def test_a_path_outside_the_project_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="outside the project"):
+        touches.inside(path, ["/home/me/project", "/real/project/"])
+
+
+@pytest.mark.parametrize(
+    ("path", "known_as"),
+    [
+        ("/home/me/project/src/./a", "src/a"),
+        ("/real/project//*.py", "*.py"),
+        ("/home/me/project", touches.EVERYTHING),
+        ("/home/me/project/", touches.EVERYTHING),
+        ("src/~", "src/~"),
+        ("./~/x", "~/x"),
+        ("etc", "etc"),
+    ],
+)
+def test_a_path_of_the_project_is_kept_relative_to_its_root(path: str, known_as: str) -> None:
+    assert touches.inside(path, ["/home/me/project", "/real/project/"]) == known_as

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -49,12 +50,13 @@ def command_line(shared: Shared, text: tuple[str, ...], file: str | None, **opti
 
 
 def habits(shared: Shared) -> Habits:
-    """What the configuration says about new tasks."""
+    """What this project says about new tasks."""
     config = shared.config
     return Habits(
         config.get("queue.browser_kinds"),
         config.get("queue.write_kinds"),
         undeclared_serial=config.get("queue.undeclared_writes") == "serial",
+        roots=dict.fromkeys((shared.root, os.path.realpath(shared.root))),
     )
 
 

@@ -18,13 +18,19 @@ _WEB = ("http", "https")
 
 
 class Habits:
-    """What the project's configuration says about new tasks."""
+    """What the project says about new tasks: its configuration, and the absolute paths that its root goes by."""
 
-    __slots__ = ("browser_kinds", "undeclared_serial", "write_kinds")
+    __slots__ = ("browser_kinds", "roots", "undeclared_serial", "write_kinds")
 
     def __init__(
-        self, browser_kinds: Iterable[str] = (), write_kinds: Iterable[str] = (), *, undeclared_serial: bool = True
+        self,
+        browser_kinds: Iterable[str] = (),
+        write_kinds: Iterable[str] = (),
+        *,
+        undeclared_serial: bool = True,
+        roots: Iterable[str] = (),
     ) -> None:
+        self.roots = tuple(roots)
         self.browser_kinds = frozenset(browser_kinds)
         self.write_kinds = frozenset(write_kinds)
         self.undeclared_serial = undeclared_serial
@@ -57,7 +63,9 @@ def task_body(fields: dict[str, Any], habits: Habits) -> dict[str, Any]:
     if body["need"] == "command" and body["trust"] == "outside":
         raise bad("a shell command from outside is not run", "read it, then add it yourself without --untrusted")
     body["writes"] = _flag("writes", fields.get("writes", body["kind"] in habits.write_kinds and bool(body["kind"])))
-    body["touches"] = _touches(fields.get("touches", ()), writes=body["writes"] and habits.undeclared_serial)
+    body["touches"] = _touches(
+        fields.get("touches", ()), habits.roots, writes=body["writes"] and habits.undeclared_serial
+    )
     body["gate"] = gate_of(body["host"], body["touches"])
     return body
 
@@ -174,15 +182,15 @@ def _host(named: str, body: dict[str, Any]) -> str:
         raise bad(f"the address {target[:200]!r} has no host", "write it as https://host/path") from None
 
 
-def _touches(value: object, *, writes: bool) -> list[str]:
+def _touches(value: object, roots: Sequence[str], *, writes: bool) -> list[str]:
     found = []
     for path in _strings("touches", value):
         if len(path) > 4096:
             raise bad("a touched path is longer than 4096 characters", "name a directory above it")
         try:
-            found.append(touches.normal(path))
+            found.append(touches.inside(path, roots))
         except ValueError as error:
-            raise bad(str(error), "name paths inside the project") from None
+            raise bad(str(error), "name paths inside the project, relative to its root") from None
     return found or ([touches.EVERYTHING] if writes else [])
 
 

@@ -30,6 +30,20 @@ def normal(path: str) -> str:
     return ("/" if path.startswith("/") else "") + "/".join(parts) or EVERYTHING
 
 
+def inside(path: str, roots: Iterable[str] = ()) -> str:
+    """A path relative to the project, whose root goes by the absolute paths `roots`. Raises ValueError for any other place."""
+    if path == "~" or path.startswith("~/"):
+        raise ValueError(f"{path!r} lies outside the project: no shell has read it")
+    found = normal(path)
+    if not found.startswith("/"):
+        return found
+    for root in roots:
+        above = normal(root).rstrip("/")
+        if found == above or found.startswith(above + "/"):
+            return found[len(above) + 1 :] or EVERYTHING
+    raise ValueError(f"{path!r} lies outside the project")
+
+
 def overlap(first: Iterable[str], second: Iterable[str]) -> bool:
     """Whether some path of `first` can be, contain or lie in some path of `second`.
 
