@@ -189,7 +189,7 @@ def test_the_walls_see_every_form_of_import() -> None:
         "import agent_fleet.run.driver\n"
         "from agent_fleet import config\n"
         "from . import model\n"
-        "def late():\n    from agent_fleet_lanes.headless import Headless\n"
+        "def late():\n    from agent_fleet_lanes.headless import fleet_lanes\n"
         "if TYPE_CHECKING:\n    from agent_fleet.queue.store import Queue\n"
     )
     found = imports(source, "agent_fleet.errors")

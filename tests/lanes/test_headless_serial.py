@@ -12,7 +12,7 @@ from agent_fleet.api import Lane, Launch
 from agent_fleet_lanes import headless, serial
 from support import procs
 
-LANES: tuple[Lane, ...] = (headless.Headless(), serial.Serial())
+LANES: tuple[Lane, ...] = (*headless.fleet_lanes(), *serial.fleet_lanes())
 BOTH = ("headless", "serial")
 
 
