@@ -46,9 +46,8 @@ def met(kind: OutcomeKind, resets_at: float | None = None, reason: str = "wall")
 
 def test_one_limit_stops_every_start_of_its_kind_and_no_other(gates: Gates, clock: Clock) -> None:
     gates.close("claude", met("limit", clock.now + 20))
-    assert gates.obstacle("claude", "me")
+    assert set(gates.obstacles("me")) == {"claude"}
     assert not gates.probe("claude", "me")
-    assert gates.obstacle("codex", "me") == ""
     assert gates.probe("codex", "me")
 
 
@@ -68,7 +67,7 @@ def test_exactly_one_prober_gets_through_and_a_dead_one_does_not_keep_the_gate(g
         them = identity.identity_of(other.pid)
         assert gates.probe("claude", them)
         assert not gates.probe("claude", identity.identity_of())
-        assert "tries already" in gates.obstacle("claude", identity.identity_of())
+        assert "tries already" in gates.obstacles(identity.identity_of())["claude"]
         other.kill()
         other.wait()
     assert gates.probe("claude", identity.identity_of())

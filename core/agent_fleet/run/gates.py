@@ -120,10 +120,6 @@ class Gates:
         """What must not start now, and why and until when. A gate whose time has come lets one prober through."""
         return {name: why for name, gate in self.read().items() if (why := self._obstacle(gate, me))}
 
-    def obstacle(self, name: str, me: str) -> str:
-        """Why a start of this kind must wait, or an empty string."""
-        return self.obstacles(me).get(name, "")
-
     def _obstacle(self, gate: Gate, me: str) -> str:
         if gate.is_shut(self._clock()):
             return f"{gate.why}; {gate.ends}"
