@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from agent_fleet.api import Probe, Quantity, Reading, hookimpl
-from agent_fleet_capacity.gauge import Taken, UnknownError, cpu_list, gauge, number, pairs, text
-from agent_fleet_capacity.hierarchy import Level, levels, mounts, tightest
+from agent_fleet_capacity.gauge import Taken, UnknownError, gauge, number
+from agent_fleet_capacity.hierarchy import Level, levels
+from agent_fleet_capacity.limits import cpus_of, memory_left, pids_left, tightest_of, unmounted
 
 # "No limit" is the largest signed 64-bit number rounded down to a page of any size; no machine has a quarter of it.
 NO_LIMIT: Final = 1 << 61
@@ -27,13 +28,7 @@ class Cgroup1:
 
     def usable(self) -> str | None:
         """None if a v1 controller is mounted."""
-        try:
-            table = text(os.path.join(self.root, "proc/self/mountinfo"))
-        except OSError as error:
-            return f"/proc/self/mountinfo cannot be read: {error.strerror}"
-        if table is None:
-            return "there is no /proc/self/mountinfo"
-        return None if any(m.controllers for m in mounts(table)) else "no version 1 control group is mounted"
+        return unmounted(self.root, 1)
 
     def read(self) -> Iterable[Reading]:
         """CPU quota and set, memory limit and what it leaves, processes: each the tightest on the way up."""
@@ -41,27 +36,19 @@ class Cgroup1:
         yield from gauge("cores", self.name, self._cpuset)
         yield from self._gauge("memory_limit", "memory", _memory_limit)
         yield from self._gauge("memory_available", "memory", _memory_left)
-        yield from self._gauge("pids_free", "pids", _pids_left)
+        yield from self._gauge("pids_free", "pids", pids_left)
 
     def _gauge(
         self, quantity: Quantity, controller: str, take: Callable[[Level], tuple[float, str] | None]
     ) -> Iterator[Reading]:
-        def taken() -> Taken:
-            walk = levels(self.root, controller)
-            if controller == "memory":
-                walk = tuple(_binding(walk))
-            best = tightest(walk, take)
-            return best and (best[0], best[1], f"{self.name} {best[2]}")
+        def walk() -> Iterable[Level]:
+            found = levels(self.root, controller)
+            return _binding(found) if controller == "memory" else found
 
-        return gauge(quantity, self.name, taken)
+        return tightest_of(quantity, self.name, walk, take)
 
     def _cpuset(self) -> Taken:
-        for level in levels(self.root, "cpuset"):
-            for file in ("cpuset.effective_cpus", "cpuset.cpus"):
-                cpus = cpu_list(text(os.path.join(level.path, file)) or "")
-                if cpus:
-                    return len(cpus), file, f"{self.name} {level.shown}"
-        return None
+        return cpus_of(self.name, levels(self.root, "cpuset"), ("cpuset.effective_cpus", "cpuset.cpus"))
 
 
 def _binding(walk: Iterable[Level]) -> Iterator[Level]:
@@ -77,16 +64,11 @@ def _memory_limit(level: Level) -> tuple[float, str] | None:
 
 
 def _memory_left(level: Level) -> tuple[float, str] | None:
-    """What the limit leaves over the working set: usage without the file pages that can be dropped at once."""
     limit = _memory_limit(level)
     if limit is None:
         return None
-    used = number(os.path.join(level.path, "memory.usage_in_bytes"))
-    if used is None:
-        raise UnknownError(f"{level.shown} has a memory limit but no memory.usage_in_bytes")
-    stat = pairs(text(os.path.join(level.path, "memory.stat")) or "")
-    droppable = stat.get("total_inactive_file", 0)
-    return max(0, limit[0] - max(0, used - droppable)), "memory.limit_in_bytes less the working set"
+    left = memory_left(level, limit[0], "memory.usage_in_bytes", "total_inactive_file")
+    return left, f"{limit[1]} less the working set"
 
 
 def _quota(level: Level) -> tuple[float, str] | None:
@@ -97,16 +79,6 @@ def _quota(level: Level) -> tuple[float, str] | None:
     if not period:
         raise UnknownError(f"{level.shown} has a CPU quota but no cpu.cfs_period_us")
     return quota / period, "cpu.cfs_quota_us"
-
-
-def _pids_left(level: Level) -> tuple[float, str] | None:
-    most = (text(os.path.join(level.path, "pids.max")) or "max").strip()
-    if most == "max":
-        return None
-    current = number(os.path.join(level.path, "pids.current"))
-    if current is None:
-        raise UnknownError(f"{level.shown} has a limit of processes but no pids.current")
-    return max(0, int(most) - current), f"pids.max {most}, {current} in use"
 
 
 @hookimpl

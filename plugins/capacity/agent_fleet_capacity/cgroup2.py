@@ -12,8 +12,9 @@ from functools import partial
 from typing import Final
 
 from agent_fleet.api import Probe, Quantity, Reading, hookimpl
-from agent_fleet_capacity.gauge import Taken, UnknownError, cpu_list, gauge, number, pairs, stall, text
-from agent_fleet_capacity.hierarchy import UNIFIED, Level, levels, mounts, tightest
+from agent_fleet_capacity.gauge import Taken, gauge, stall, text
+from agent_fleet_capacity.hierarchy import UNIFIED, Level, levels
+from agent_fleet_capacity.limits import amount, cpus_of, memory_left, pids_left, tightest_of, unmounted
 
 # Above memory.high the kernel does not kill, it slows everything down until nothing gets done: for us the same limit.
 MEMORY_LIMITS: Final = ("memory.max", "memory.high")
@@ -35,13 +36,7 @@ class Cgroup2:
 
     def usable(self) -> str | None:
         """None if a v2 tree is mounted."""
-        try:
-            table = text(os.path.join(self.root, "proc/self/mountinfo"))
-        except OSError as error:
-            return f"/proc/self/mountinfo cannot be read: {error.strerror}"
-        if table is None:
-            return "there is no /proc/self/mountinfo"
-        return None if any(m.unified for m in mounts(table)) else "no version 2 control group is mounted"
+        return unmounted(self.root, 2)
 
     def read(self) -> Iterable[Reading]:
         """CPU quota and set, memory, processes: each the tightest on the way up; and the pressure on the own group."""
@@ -49,23 +44,15 @@ class Cgroup2:
         yield from gauge("cores", self.name, self._cpuset)
         yield from self._gauge("memory_limit", _memory_limit)
         yield from self._gauge("memory_available", _memory_left)
-        yield from self._gauge("pids_free", _pids_left)
+        yield from self._gauge("pids_free", pids_left)
         for quantity, file, kind in PRESSURES:
             yield from gauge(quantity, self.name, partial(self._pressure, file, kind))
 
     def _gauge(self, quantity: Quantity, take: Callable[[Level], tuple[float, str] | None]) -> Iterator[Reading]:
-        def taken() -> Taken:
-            best = tightest(levels(self.root, UNIFIED), take)
-            return best and (best[0], best[1], f"{self.name} {best[2]}")
-
-        return gauge(quantity, self.name, taken)
+        return tightest_of(quantity, self.name, lambda: levels(self.root, UNIFIED), take)
 
     def _cpuset(self) -> Taken:
-        for level in levels(self.root, UNIFIED):
-            cpus = cpu_list(text(os.path.join(level.path, "cpuset.cpus.effective")) or "")
-            if cpus:
-                return len(cpus), "cpuset.cpus.effective", f"{self.name} {level.shown}"
-        return None
+        return cpus_of(self.name, levels(self.root, UNIFIED), ("cpuset.cpus.effective",))
 
     def _pressure(self, file: str, kind: str) -> Taken:
         walk = levels(self.root, UNIFIED)
@@ -75,25 +62,16 @@ class Cgroup2:
 
 
 def _memory_limit(level: Level) -> tuple[float, str] | None:
-    limits = [(limit, file) for file in MEMORY_LIMITS if (limit := _amount(level, file)) is not None]
+    limits = [(limit, file) for file in MEMORY_LIMITS if (limit := amount(level, file)) is not None]
     return min(limits, default=None)
 
 
-def _amount(level: Level, file: str) -> int | None:
-    path = os.path.join(level.path, file)
-    return None if (text(path) or "max").strip() == "max" else number(path)
-
-
 def _memory_left(level: Level) -> tuple[float, str] | None:
-    """What the limit leaves over the working set: usage without the file pages that can be dropped at once."""
     limit = _memory_limit(level)
     if limit is None:
         return None
-    used = number(os.path.join(level.path, "memory.current"))
-    if used is None:
-        raise UnknownError(f"{level.shown} has a memory limit but no memory.current")
-    droppable = pairs(text(os.path.join(level.path, "memory.stat")) or "").get("inactive_file", 0)
-    return max(0, limit[0] - max(0, used - droppable)), f"{limit[1]} less the working set"
+    left = memory_left(level, limit[0], "memory.current", "inactive_file")
+    return left, f"{limit[1]} less the working set"
 
 
 def _quota(level: Level) -> tuple[float, str] | None:
@@ -102,16 +80,6 @@ def _quota(level: Level) -> tuple[float, str] | None:
         return None
     period = int(words[1]) if len(words) > 1 else 100_000
     return int(words[0]) / max(1, period), "cpu.max"
-
-
-def _pids_left(level: Level) -> tuple[float, str] | None:
-    most = _amount(level, "pids.max")
-    if most is None:
-        return None
-    current = number(os.path.join(level.path, "pids.current"))
-    if current is None:
-        raise UnknownError(f"{level.shown} has a limit of processes but no pids.current")
-    return max(0, most - current), f"pids.max {most}, {current} in use"
 
 
 @hookimpl

@@ -8,7 +8,7 @@ from agent_fleet.api import Launch, Worker, is_alive, start_detached, stop_tree
 
 
 class Detached:
-    """A lane of plain processes, at most `limit` at once (None: what the machine takes); in the foreground a person follows each."""
+    """A lane of plain processes, at most `limit` at once (None: what the machine takes); in the foreground a person follows."""
 
     def __init__(self, name: str, *, limit: int | None = None, foreground: bool = False) -> None:
         self.name = name
