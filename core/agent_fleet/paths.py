@@ -34,6 +34,17 @@ def is_work_tree(directory: str) -> bool:
     return os.path.isfile(git) or os.path.lexists(os.path.join(git, "HEAD"))
 
 
+def work_tree(start: str) -> str:
+    """The top of the work tree that a directory lies in, as far as it looks like one; empty if there is none."""
+    directory = os.path.abspath(start)
+    while not is_work_tree(directory):
+        above = os.path.dirname(directory)
+        if above == directory:
+            return ""
+        directory = above
+    return directory
+
+
 def find_root(environ: Mapping[str, str], start: str, explicit: str | None = None) -> str:
     """The project root: `explicit`, else `$AGENT_ROOT`, else the nearest ancestor with a queue, else the git root, else `start`.
 

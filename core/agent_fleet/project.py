@@ -35,7 +35,7 @@ def hide(root: str, entries: list[str]) -> list[str]:
     """Add paths below `root` to the clone's exclude file, if `root` lies in a git work tree; returns what went wrong."""
     answer = _git(root, "rev-parse", "--show-prefix", "--git-path", "info/exclude")
     if answer is None:
-        return [f"git does not answer, so the queue is not hidden from it in {root}"] if _in_git(root) else []
+        return [f"git does not answer, so the queue is not hidden from it in {root}"] if paths.work_tree(root) else []
     prefix, path = answer.split("\n")[:2] if "\n" in answer else ("", answer)
     exclude = os.path.realpath(os.path.join(root, path))
     try:
@@ -57,17 +57,6 @@ def _add_lines(exclude: str, lines: list[str]) -> list[str]:
         separator = b"" if not present or present.endswith(b"\n") else b"\n"
         write_whole(exclude, present + separator + text.encode("utf-8", "surrogateescape"))
     return []
-
-
-def _in_git(root: str) -> bool:
-    """Whether some directory from `root` upwards looks like a work tree."""
-    directory = os.path.abspath(root)
-    while not paths.is_work_tree(directory):
-        above = os.path.dirname(directory)
-        if above == directory:
-            return False
-        directory = above
-    return True
 
 
 def committed(root: str, name: str) -> list[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from agent_fleet.errors import FleetError
-from agent_fleet.queue.files import BadFileError, read_bytes, sync_directory, write_all
+from agent_fleet.queue.files import BadFileError, read_bytes, write_all, write_whole
 
 NAMES = ("TASKS.md", "BACKLOG.md", "TODO.md")
 _TRIES = 20
@@ -38,6 +38,10 @@ Thoughts that are not tasks yet. This section is never read.
 not added:  ? a question to you   🔒 yours   -x skip
 -->
 """
+
+
+class _ChangedError(Exception):
+    """Somebody else has written the note since it was read."""
 
 
 class Page(NamedTuple):
@@ -112,46 +116,27 @@ def change(page: Page, edit: Callable[[bytes], bytes]) -> None:
         path = os.path.realpath(page.path)
         before = _read(path, page)
         after = edit(before)
-        if after == before or _replaced(path, page, before, after):
+        if after == before:
             return
+        try:
+            write_whole(path, after, mode=0o600, last=partial(_take_after, page, path, before))
+        except _ChangedError:
+            continue
+        return
     raise FleetError("busy", f"{page.path} changes again and again", hint="run the same command again when it rests")
 
 
-def _replaced(path: str, page: Page, before: bytes, after: bytes) -> bool:
-    """Whether the file was still `before`, and is now `after`."""
-    directory = os.path.dirname(path)
-    temporary = os.path.join(directory, f".tmp-{os.getpid()}-{time.monotonic_ns()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
+def _take_after(page: Page, path: str, before: bytes, new: int) -> None:
+    """Give the new file the owner and mode of the old one, as far as this user may; then see that the old one is still the same."""
+    old, own = os.stat(path), os.fstat(new)
+    if (own.st_uid, own.st_gid) != (old.st_uid, old.st_gid):
         try:
-            write_all(descriptor, after)
-            _take_after(descriptor, os.stat(path))
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        if _read(path, page) != before:
-            os.unlink(temporary)
-            return False
-        os.rename(temporary, path)
-    except BaseException:
-        try:
-            os.unlink(temporary)
-        except OSError:
-            pass
-        raise
-    sync_directory(directory)
-    return True
-
-
-def _take_after(descriptor: int, model: os.stat_result) -> None:
-    """Give the new file the owner and mode of the old one, as far as this user may."""
-    own = os.fstat(descriptor)
-    if (own.st_uid, own.st_gid) != (model.st_uid, model.st_gid):
-        try:
-            os.fchown(descriptor, model.st_uid, model.st_gid)
+            os.fchown(new, old.st_uid, old.st_gid)
         except PermissionError:
             pass
-    os.fchmod(descriptor, stat.S_IMODE(model.st_mode))
+    os.fchmod(new, stat.S_IMODE(old.st_mode))
+    if _read(path, page) != before:
+        raise _ChangedError
 
 
 def start(path: str) -> None:

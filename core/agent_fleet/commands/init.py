@@ -42,13 +42,8 @@ def _here(shared: Shared) -> str:
     """The root that was named, else the git root, else the working directory: a queue further up is another project's."""
     if shared.is_root_named:
         return shared.root
-    directory = here = os.getcwd()
-    while not paths.is_work_tree(directory):
-        parent = os.path.dirname(directory)
-        if parent == directory:
-            return here
-        directory = parent
-    return directory
+    here = os.getcwd()
+    return paths.work_tree(here) or here
 
 
 def _set_max_workers(queue: Queue, number: int) -> None:

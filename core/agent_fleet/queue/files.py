@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import time
+from collections.abc import Callable
 from typing import Any
 
 from agent_fleet.errors import FleetError
@@ -63,16 +64,23 @@ def read_json(path: str) -> dict[str, Any]:
     return found
 
 
-def write_whole(path: str, data: bytes, *, durable: bool = True) -> None:
-    """Write a file so that it is there whole or not at all, whatever dies when."""
+def write_whole(
+    path: str, data: bytes, *, durable: bool = True, mode: int = 0o644, last: Callable[[int], None] | None = None
+) -> None:
+    """Write a file so that it is there whole or not at all, whatever dies when.
+
+    `last` gets the descriptor of the new file just before it takes its place; what it raises leaves the old one there.
+    """
     directory = os.path.dirname(path)
     temporary = os.path.join(directory, f".tmp-{os.getpid()}-{time.monotonic_ns()}")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
         try:
             write_all(descriptor, data)
             if durable:
                 os.fsync(descriptor)
+            if last:
+                last(descriptor)
         finally:
             os.close(descriptor)
         os.rename(temporary, path)
