@@ -132,6 +132,28 @@ def test_ticking_and_moving_change_no_identity(note: Note, data: st.DataObject) 
     assert digests(entries(outline(written(note.data, logs_of(chosen)).data))) == marks
 
 
+LOG = ["- 2026-01-02 t0 did it: `ok`"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("- [ ] a\n", "- [x] a\n\n## Log\n\n+\n"),
+        ("- [ ] a", "- [x] a\n\n## Log\n\n+"),
+        ("- [ ] a\r\n\r\n", "- [x] a\r\n\r\n\r\n## Log\r\n\r\n+\r\n"),
+        ("## Log\n# TODO\n- [ ] a\n", "## Log\n\n+\n# TODO\n- [x] a\n"),
+        (
+            "# TODO\n- [ ] a\n# \N{RECEIPT} LOG\n- old\n\n\n# End",
+            "# TODO\n- [x] a\n# \N{RECEIPT} LOG\n- old\n+\n\n\n# End",
+        ),
+        ("- [ ] a\n\nLog\n---\n- old", "- [x] a\n\nLog\n---\n- old\n+"),
+    ],
+)
+def test_the_log_lies_at_the_end_or_where_it_is_already(old: str, new: str) -> None:
+    (mark,) = digests(entries(outline(old.encode())))
+    assert written(old.encode(), {mark: LOG}).data.decode() == new.replace("+", LOG[0])
+
+
 # ------------------------------------------------------------------------------------------------ hostile size
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_fleet import cli
 from agent_fleet.checklist import page
+from agent_fleet.commands import from_note
 from agent_fleet.queue import finish
 from agent_fleet.queue.finish import Proof
 from support.project import Project, enlist, git, take
@@ -77,13 +81,24 @@ def test_a_note_becomes_tasks_once(project: Project) -> None:
     assert (project.root / "TASKS.md").read_text() == NOTE
 
 
-def test_many_at_once_add_each_item_once(project: Project) -> None:
-    write(project, "".join(f"- [ ] item {at}\n" for at in range(60)))
-    children = [project.start("from-note") for _ in range(6)]
-    for child in children:
-        child.communicate(timeout=120)
-        assert child.returncode == 0
-    assert project.json("status")["counts"]["inbox"] == 60
+def test_many_at_once_add_each_item_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(project, "".join(f"- [ ] item {at}\n" for at in range(20)))
+    look, start = from_note._look, threading.Barrier(3)
+
+    def slow_look(*arguments: Any) -> Any:
+        found = look(*arguments)
+        time.sleep(0.2)  # whoever may look now, before this one has added, does
+        return found
+
+    def add() -> None:
+        start.wait(30)
+        assert cli.run(["from-note", "--project", str(project.root)]) == 0
+
+    monkeypatch.setattr(from_note, "_look", slow_look)
+    with ThreadPoolExecutor(3) as pool:
+        for future in [pool.submit(add) for _ in range(3)]:
+            future.result(timeout=60)
+    assert project.json("status")["counts"]["inbox"] == 20
 
 
 @pytest.mark.parametrize("state", ["inbox", "active", "done", "blocked", "failed"])

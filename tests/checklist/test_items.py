@@ -74,6 +74,12 @@ def test_what_is_for_a_person_is_left_and_said(text: str) -> None:
     assert why
 
 
+def test_an_item_that_was_marked_after_it_was_added_is_named_with_its_task() -> None:
+    (old,) = marks("- [ ] a\n")
+    ((_, why),) = read("- [ ] 🔒 a\n", {old: "t7"}).left
+    assert "t7" in why
+
+
 def test_signs_alone_are_no_task() -> None:
     assert targets("# TODO\n- [ ] !!\n- [ ] 🔒\n- [ ]\n- [ ] \n") == []
 

@@ -47,12 +47,21 @@ def promotion(
         _body(found[at], details[at], source(file, marks[at]), [_named(marks, one) for one in needs[at]], habits)
         for at in new
     ]
-    left = [(found[at], found[at].marks.left or waiting[at]) for at in offered if found[at].marks.left or at in waiting]
+    left = [
+        (found[at], _why(found[at], waiting.get(at, ""), standing.get(marks[at], "")))
+        for at in offered
+        if found[at].marks.left or at in waiting
+    ]
     others = Counter(entry.item.section for entry in found if entry.item.is_open and not entry.item.is_taken)
     present = set(marks)
     known = sum(1 for at in offered if marks[at] in standing)
     gone = [digest for digest in dict.fromkeys(remembered) if digest not in present]
     return Promotion([found[at] for at in new], bodies, left, known, dict(others), gone)
+
+
+def _why(entry: Entry, waiting: str, task: str) -> str:
+    """Why an item stays with the person; one that was added before it was marked is named, since its task is still there."""
+    return (entry.marks.left or waiting) + (f", but {task} came from it" if task else "")
 
 
 def _needs(
