@@ -98,6 +98,7 @@ def test_when_the_display_dies_the_run_goes_on_in_tmux(site: Site, desktop: Desk
     tasks = [site.command(f"test -e {n} || {{ touch {n}; sleep 600; }}; echo worked") for n in range(2)]
     with site.driving("--terminals", env=desktop.env) as driver:
         wait_until(lambda: (site.root / "0").exists() and (site.root / "1").exists(), "both work")
+        wait_until(lambda: len(site.events("started")) == 2, "both are on record")
         alive = site.alive()
         desktop.server.send_signal(signal.SIGKILL)
         answer = driver.end()

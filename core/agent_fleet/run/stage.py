@@ -7,6 +7,7 @@ is whole, and the window leaves out what it could not take.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -180,12 +181,21 @@ class Stage:
         """The window is gone: the worker ends with it."""
         self._is_open = False
         self._shown.clear()
+        self._say_why()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _say_why(self) -> None:
+        """Leave the reason, whole at once: a signal and the end of the input may tell of the same closing."""
+        reason = os.path.join(self._dir, "stop")
+        draft = f"{reason}.{threading.get_ident()}"
         try:
-            with open(os.path.join(self._dir, "stop"), "x", encoding="utf-8") as file:
+            with open(draft, "w", encoding="utf-8") as file:
                 file.write("its window was closed\n")
+            os.link(draft, reason)
         except OSError:
             pass  # another reason is there, or the disk is full: the request counts
-        os.kill(os.getpid(), signal.SIGTERM)
+        with contextlib.suppress(OSError):
+            os.unlink(draft)
 
     # -------------------------------------------------------------------------------------------------------- ending
 

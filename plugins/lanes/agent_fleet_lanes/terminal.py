@@ -65,8 +65,12 @@ class Terminal:
 
     def start(self, launch: Launch) -> Worker:
         pid = self._start(launch)
+        try:
+            identity = identity_of(pid)
+        except FleetError:
+            raise FleetError("unavailable", "its window closed as soon as it was open", hint="try again") from None
         mark = launch.env.get("FLEET_WORKER", "")
-        return Worker(id=launch.worker, lane=self.name, pid=pid, identity=identity_of(pid), handle=mark)
+        return Worker(id=launch.worker, lane=self.name, pid=pid, identity=identity, handle=mark)
 
     def alive(self, worker: Worker) -> bool | None:
         return is_alive(worker.identity)
