@@ -20,6 +20,7 @@ FLOORS = {
     "agent_fleet": 0,
     "agent_fleet.queue": 1,
     "agent_fleet.accounts": 2,
+    "agent_fleet.accounts.spec": 0,
     "agent_fleet.accounts.values": 0,
     "agent_fleet.project": 2,
     "agent_fleet.settings": 2,

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from agent_fleet.accounts.spec import (
+    Account,
+    AccountSpec,
+    Credential,
+    CredentialPlace,
+    Grammar,
+    HookSaid,
+    Option,
+    OwnedKey,
+    Surroundings,
+)
+from agent_fleet.accounts.values import QuotaReading, Window
 from agent_fleet.config import Config
 from agent_fleet.errors import FleetError
 from agent_fleet.hookspecs import hookimpl
@@ -28,15 +40,20 @@ from agent_fleet.model import (
 )
 from agent_fleet.process import identity_of, is_alive, start_detached, stop_tree
 from agent_fleet.protocols import (
+    Accounts,
     Check,
     Cleaner,
     Formed,
+    Hooked,
+    Identified,
     Lane,
     Mender,
     Musters,
     Policy,
     Probe,
     Provider,
+    QuotaReader,
+    Quotas,
     Reader,
     Resumes,
     Seated,
@@ -49,6 +66,9 @@ from agent_fleet.walls import Wall
 from agent_fleet.walls import parse as parse_wall
 
 __all__ = [
+    "Account",
+    "AccountSpec",
+    "Accounts",
     "Active",
     "Board",
     "Budget",
@@ -57,32 +77,45 @@ __all__ = [
     "Cleaner",
     "Config",
     "Cost",
+    "Credential",
+    "CredentialPlace",
     "Crew",
     "Event",
     "Exit",
     "Finding",
     "FleetError",
     "Formed",
+    "Grammar",
     "Hold",
+    "HookSaid",
+    "Hooked",
+    "Identified",
     "Job",
     "Lane",
     "Launch",
     "Mender",
     "Musters",
+    "Option",
     "Outcome",
+    "OwnedKey",
     "Policy",
     "Probe",
     "Provider",
     "Quantity",
+    "QuotaReader",
+    "QuotaReading",
+    "Quotas",
     "Reader",
     "Reading",
     "Resumes",
     "Seated",
+    "Surroundings",
     "Task",
     "Usage",
     "Visible",
     "Waiting",
     "Wall",
+    "Window",
     "Worker",
     "hookimpl",
     "identity_of",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
+from agent_fleet.accounts.spec import Account, AccountSpec, HookSaid
+from agent_fleet.accounts.values import QuotaReading
 from agent_fleet.model import (
     Board,
     Ceiling,
@@ -90,6 +92,56 @@ class Resumes(Protocol):
 
         It is shown, never run. A text that is no name of a conversation gives nothing.
         """
+        ...
+
+
+@runtime_checkable
+class Accounts(Protocol):
+    """A provider whose logins fleet can keep apart. Optional; with this alone an account can be launched, without numbers."""
+
+    def account_spec(self) -> AccountSpec:
+        """What there is to know of its accounts. The same each time, and cheap."""
+        ...
+
+
+@runtime_checkable
+class Identified(Protocol):
+    """A provider with accounts that can tell which account a home holds. Optional."""
+
+    def identity(self, account: Account, deadline: float) -> str | None:
+        """A text that is the same for the same account and for no other; None if that is unknown within `deadline` seconds.
+
+        It is salted and digested before it is kept or compared. It must not hold a secret.
+        """
+        ...
+
+
+class QuotaReader(Protocol):
+    """One source that can tell what is left of an account."""
+
+    @property
+    def name(self) -> str: ...
+
+    def read(self, account: Account, deadline: float) -> QuotaReading | None:
+        """What is left, within `deadline` seconds; None if this source has nothing to say of this account."""
+        ...
+
+
+@runtime_checkable
+class Quotas(Protocol):
+    """A provider with accounts that have limits which can be read. Optional."""
+
+    def quota_readers(self, account: Account) -> Iterable[QuotaReader]:
+        """The sources, in the order in which they are asked; the first fresh answer counts."""
+        ...
+
+
+@runtime_checkable
+class Hooked(Protocol):
+    """A provider whose sessions call fleet when they begin and when a turn ends. Optional."""
+
+    def hook_event(self, event: str, arguments: Sequence[str], payload: bytes) -> HookSaid | None:
+        """What a call of `fleet hook EVENT` says; None if it says nothing. Raises `bad_input` for what is not to be understood."""
         ...
 
 
