@@ -99,6 +99,7 @@ def refuse(error: FleetError, args: list[str], *, status: int | None = None) -> 
             "code": error.code,
             "error": error.message,
             "details": list(error.details),
+            **error.facts,
         }
         if error.hint:
             payload["hint"] = error.hint

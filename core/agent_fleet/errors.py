@@ -6,6 +6,7 @@ Everything that a user can cause is a `FleetError`; any other exception is a bug
 from __future__ import annotations
 
 import errno
+from collections.abc import Mapping
 
 OK = 0
 FAULT = 1
@@ -35,23 +36,45 @@ CODES: dict[str, tuple[int, str]] = {
     "unknown_plugin": (REFUSED, "no plugin of that name is installed"),
     "unusable": (REFUSED, "a lane, a provider or an optional part cannot be used on this machine"),
     "refused": (REFUSED, "a rule of this project or of fleet forbids it"),
+    "registry_missing": (REFUSED, "there is no registry of accounts"),
+    "registry_unsafe": (REFUSED, "others may write the registry of accounts, or read what must be private"),
+    "profile_state": (REFUSED, "the profile is enabled, leased or of a policy for which this cannot be done"),
+    "identity_conflict": (REFUSED, "an account is not who it must be, or stands under two labels"),
+    "project_refused": (REFUSED, "accounts may not be used in that directory"),
+    "lease_conflict": (REFUSED, "the task holds a lease on other terms"),
+    "lease_live": (REFUSED, "the process that holds the lease lives"),
+    "session_conflict": (REFUSED, "the task's conversation belongs to another account, directory or session"),
+    "pending_transaction": (REFUSED, "a login of another program was never finished"),
     "nothing_to_claim": (NOTHING, "no task can be claimed now"),
     "not_found": (NOT_FOUND, "no such task, run, plugin or file"),
+    "unknown_profile": (NOT_FOUND, "no profile of that label is registered"),
+    "lease_missing": (NOT_FOUND, "the task has no lease"),
+    "session_missing": (NOT_FOUND, "no conversation of the task is on record"),
+    "no_account": (BUSY, "no account can take the task now; every one is listed with its reason"),
     "busy": (BUSY, "somebody else holds what is needed; try again"),
     "unavailable": (BUSY, "something that is needed does not answer now; try again"),
 }
 
 
 class FleetError(Exception):
-    """What went wrong, in one sentence without a full stop; `hint` says what to do next."""
+    """What went wrong, in one sentence without a full stop; `hint` says what to do next, `facts` tells programs more."""
 
-    def __init__(self, code: str, message: str, *, hint: str = "", details: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        hint: str = "",
+        details: tuple[str, ...] = (),
+        facts: Mapping[str, object] | None = None,
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.status = CODES[code][0]
         self.message = message
         self.hint = hint
         self.details = details
+        self.facts = dict(facts or {})
 
     def __str__(self) -> str:
         return f"{self.message}\nhint: {self.hint}" if self.hint else self.message

@@ -70,7 +70,8 @@ class Proof:
     """One look at who an account is and what it has left, as it is kept.
 
     `made_at` is when fleet looked, `observed_at` when the numbers were true. `fingerprint` is a salted digest of the
-    account, empty where it is unknown.
+    account, empty where it is unknown; `stamp` is what the place of its credentials looked like, so that a login that was
+    changed since makes the proof worthless.
     """
 
     profile: str
@@ -82,6 +83,7 @@ class Proof:
     source: str = ""
     reason: str = ""
     fingerprint: str = ""
+    stamp: str = ""
     credential: CredentialState = "indeterminate"
 
 
@@ -89,7 +91,8 @@ class Proof:
 class Lease:
     """A task on one profile. `identity` is the text of `agent_fleet.identity`; empty on a reservation and on old leases.
 
-    `process_start` is how the process began, in whatever words the writer used: ours are those of `identity`.
+    `process_start` is how the process began, in whatever words the writer used: ours are those of `identity`. A reservation
+    was last asked for at `renewed`, which was `renewed_uptime` seconds after the machine's `boot`.
     """
 
     task: str
@@ -100,9 +103,10 @@ class Lease:
     state: Literal["reserved", "running"]
     created: float
     renewed: float
+    renewed_uptime: float = 0.0
+    boot: str = ""
     pid: int | None = None
     process_start: str = ""
     bound: float | None = None
     hostname: str = ""
     identity: str = ""
-    reason: str = "quota"

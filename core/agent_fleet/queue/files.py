@@ -22,8 +22,11 @@ class BadFileError(Exception):
     """A file in the queue directory that cannot be what its place says; the text says why."""
 
 
-def read_bytes(path: str, limit: int = _MAX_BODY) -> bytes:
-    """A regular file's bytes, opened without following a link and without blocking. Raises BadFileError, FileNotFoundError."""
+def read_bytes(path: str, limit: int = _MAX_BODY, *, private: bool = False) -> bytes:
+    """A regular file's bytes, opened without following a link and without blocking. Raises BadFileError, FileNotFoundError.
+
+    A `private` file is refused unless it is this user's, under one name, and closed to everybody else.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -34,6 +37,8 @@ def read_bytes(path: str, limit: int = _MAX_BODY) -> bytes:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise BadFileError("it is not a regular file")
+        if private and (fault := _exposed(found)):
+            raise BadFileError(fault)
         if found.st_size > limit:
             raise BadFileError(f"it is larger than {limit} bytes")
         parts = []
@@ -48,9 +53,20 @@ def read_bytes(path: str, limit: int = _MAX_BODY) -> bytes:
         os.close(descriptor)
 
 
-def read_json(path: str) -> dict[str, Any]:
+def _exposed(found: os.stat_result) -> str:
+    """Why a file is not private, or the empty text."""
+    if found.st_uid != os.getuid():
+        return "it belongs to another user"
+    if found.st_nlink != 1:
+        return "it has more than one name (hard links)"
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        return f"others may use it (mode {stat.S_IMODE(found.st_mode):04o}); `chmod 600` makes it private"
+    return ""
+
+
+def read_json(path: str, *, private: bool = False) -> dict[str, Any]:
     """A JSON object from a file. Raises BadFileError if it is anything else, FileNotFoundError if it is not there."""
-    data = read_bytes(path)
+    data = read_bytes(path, private=private)
     if not data:
         raise BadFileError("it is empty")
     try:
@@ -69,7 +85,7 @@ def write_whole(
 ) -> None:
     """Write a file so that it is there whole or not at all, whatever dies when.
 
-    `last` gets the descriptor of the new file just before it takes its place; what it raises leaves the old one there.
+    `mode` is lessened by the umask. `last` gets the descriptor of the new file just before it takes its place; what it raises leaves the old one there.
     """
     directory = os.path.dirname(path)
     temporary = os.path.join(directory, f".tmp-{os.getpid()}-{time.monotonic_ns()}")
