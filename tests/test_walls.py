@@ -22,6 +22,7 @@ FLOORS = {
     "agent_fleet.accounts": 2,
     "agent_fleet.accounts.spec": 0,
     "agent_fleet.accounts.values": 0,
+    "agent_fleet.accounts.windows": 0,
     "agent_fleet.project": 2,
     "agent_fleet.settings": 2,
     "agent_fleet.plan": 2,

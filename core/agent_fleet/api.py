@@ -14,6 +14,7 @@ from agent_fleet.accounts.spec import (
     Surroundings,
 )
 from agent_fleet.accounts.values import QuotaReading, Window
+from agent_fleet.accounts.windows import moment, remaining, window_name
 from agent_fleet.config import Config
 from agent_fleet.errors import FleetError
 from agent_fleet.hookspecs import hookimpl
@@ -127,4 +128,9 @@ __all__ = [
     "start_detached",
     "stop_tree",
     "well_formed",
+    "moment",
+    "remaining",
+    "start_detached",
+    "stop_tree",
+    "window_name",
 ]

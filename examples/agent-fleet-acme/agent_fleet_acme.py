@@ -4,7 +4,8 @@ import json
 from collections.abc import Iterable
 from shutil import which
 
-from agent_fleet.api import Event, Exit, Job, Launch, Outcome, Provider, Reader, hookimpl
+from agent_fleet.api import AccountSpec, CredentialPlace, Event, Exit, Grammar, Job, Launch, Option, Outcome, OwnedKey
+from agent_fleet.api import Provider, Reader, Surroundings, hookimpl
 
 
 class AcmeReader:
@@ -25,6 +26,23 @@ class AcmeReader:
         return Outcome(kind="failed", reason=f"ended without an answer ({exit.cause}, status {exit.code})")
 
 
+ACCOUNTS = AccountSpec(
+    binary="acme",
+    homes=("ACME_HOME",),
+    surroundings=Surroundings(scrub=("ACME_*",), secret=("ACME_TOKEN",)),
+    owned=(
+        OwnedKey(file="acme.toml", format="toml", path=("hooks", "turn_end"), value="{turn_end_words}"),
+        OwnedKey(file="trust.json", path=("projects", "{root}"), value=True),
+    ),
+    credentials=(CredentialPlace(store="file", name="login.json", tokens=(("token",),), expires=("until",)),),
+    controls=(".acme/*.toml",),
+    grammar=Grammar(
+        options=(Option(name="autonomy", words=("--yes",), required=True), Option(name="model", words=("--model", "{}"))),
+        start=("run", "<autonomy>", "<model>", "<prompt>"),
+    ),
+)
+
+
 class Acme:
     name = "acme"
 
@@ -38,6 +56,9 @@ class Acme:
 
     def reader(self, _job: Job) -> Reader:
         return AcmeReader()
+
+    def account_spec(self) -> AccountSpec:
+        return ACCOUNTS
 
 
 @hookimpl

@@ -30,9 +30,9 @@ class Surroundings:
 class OwnedKey:
     """One value in a file of the home that fleet keeps as it is; every other key of that file belongs to the provider.
 
-    `path` and the texts in `value` may hold `{root}` (one such key for every trusted project) and `{session_start}` or
-    `{turn_end}` (the hook's command line for a shell). With `mark` the value is one element of the list at `path`: the one whose
-    text holds the mark; the other elements are not ours.
+    A part of `path`, and a text in `value`, may be `{root}`: there is one such key for every trusted project. A text may be
+    `{session_start}` or `{turn_end}` (the hook's command line for a shell) or `{turn_end_words}` (the same as a list of words).
+    With `mark` the value is one element of the list at `path`: the one whose text holds the mark; the others are not ours.
     """
 
     file: str
@@ -79,12 +79,14 @@ class Credential:
 class Option:
     """One option that a caller may give: its words, in which `{}` stands for the value. Once, in the order of the grammar.
 
-    `values` are the words that may stand there, empty for any printable text of at most 256 characters that begins with no dash.
+    `values` are the words that may stand there, empty for any printable text of at most `longest` characters
+    that begins with no dash.
     """
 
     name: str
     words: tuple[str, ...]
     values: tuple[str, ...] = ()
+    longest: int = 256
     required: bool = False
 
 
@@ -123,7 +125,6 @@ class AccountSpec:
     shared: tuple[str, ...] = ()
     credentials: tuple[CredentialPlace, ...] = ()
     controls: tuple[str, ...] = ()
-    forbidden: tuple[str, ...] = ()
     grammar: Grammar = field(default_factory=Grammar)
     efforts: tuple[str, ...] = ()
     capabilities: frozenset[str] = frozenset()

@@ -5,12 +5,27 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from agent_fleet.api import Config, FleetError, Job, Launch, Provider, hookimpl
+from agent_fleet.api import (
+    Account,
+    AccountSpec,
+    Config,
+    FleetError,
+    HookSaid,
+    Job,
+    Launch,
+    Provider,
+    QuotaReader,
+    hookimpl,
+)
+from agent_fleet_providers import _claude_account
+from agent_fleet_providers._claude_quota import LastRun
 from agent_fleet_providers._claude_stream import ClaudeReader
+from agent_fleet_providers._hook_payload import said
 from agent_fleet_providers._models import model_name
 from agent_fleet_providers._program import found, missing
+from agent_fleet_providers._quota_axi import QuotaAxi
 
 BINARY = "provider.claude.binary"
 
@@ -107,6 +122,18 @@ class Claude:
         """`claude --resume SESSION`, typed where the task was worked on."""
         known = SESSION.fullmatch(session)
         return (self._config.get("provider.claude.binary"), "--resume", session) if known else ()
+
+    def account_spec(self) -> AccountSpec:
+        return _claude_account.SPEC
+
+    def identity(self, account: Account, deadline: float) -> str | None:  # noqa: ARG002 - files are read at once
+        return _claude_account.identity(account)
+
+    def quota_readers(self, account: Account) -> Iterable[QuotaReader]:  # noqa: ARG002 - they are the same for all
+        return (QuotaAxi(self.name), LastRun())
+
+    def hook_event(self, event: str, arguments: Sequence[str], payload: bytes) -> HookSaid | None:
+        return said(event, arguments, payload)
 
     def _arguments(self, job: Job) -> list[str]:
         budget = job.task.budget

@@ -5,15 +5,30 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from agent_fleet.api import Config, FleetError, Job, Launch, Provider, hookimpl
+from agent_fleet.api import (
+    Account,
+    AccountSpec,
+    Config,
+    FleetError,
+    HookSaid,
+    Job,
+    Launch,
+    Provider,
+    QuotaReader,
+    hookimpl,
+)
+from agent_fleet_providers import _codex_account
+from agent_fleet_providers._codex_quota import Rollout, Server
 from agent_fleet_providers._codex_stream import CodexReader
 from agent_fleet_providers._codex_threads import Threads, length
 from agent_fleet_providers._figures import count, table
+from agent_fleet_providers._hook_payload import said
 from agent_fleet_providers._models import model_name
 from agent_fleet_providers._program import found, missing
+from agent_fleet_providers._quota_axi import QuotaAxi
 from agent_fleet_providers._scratch import write_private
 
 BINARY = "provider.codex.binary"
@@ -85,6 +100,18 @@ class Codex:
         sessions = str(memo.get("sessions") or "")
         threads = Threads(sessions, {thread: count(memo.get("size"))}) if sessions else None
         return CodexReader(job, threads, thread=thread)
+
+    def account_spec(self) -> AccountSpec:
+        return _codex_account.SPEC
+
+    def identity(self, account: Account, deadline: float) -> str | None:  # noqa: ARG002 - files are read at once
+        return _codex_account.identity(account)
+
+    def quota_readers(self, account: Account) -> Iterable[QuotaReader]:  # noqa: ARG002 - they are the same for all
+        return (QuotaAxi(self.name), Server(), Rollout())
+
+    def hook_event(self, event: str, arguments: Sequence[str], payload: bytes) -> HookSaid | None:
+        return said(event, arguments, payload)
 
     def _arguments(self, job: Job) -> list[str]:
         """The user's own come first: they are options of `exec`, and `exec resume` does not know all of those."""

@@ -1,0 +1,123 @@
+"""Figures that a provider gives of what is left, taken for what they are worth: what is ambiguous is unknown.
+
+Percentages are bounded, moments must lie near the present, and a text becomes a token or nothing: what a provider says in words can
+hold a secret, and goes no further.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, get_args
+
+from agent_fleet.accounts.values import QuotaReading, QuotaStatus, Window
+
+DAY = 86400.0
+PAST, FUTURE = 40 * DAY, 400 * DAY  # how far from now a moment may lie that a limit can mean
+AHEAD = 300.0  # seconds that another clock may be ahead of ours
+MOST_WINDOWS = 32
+STATUSES: tuple[str, ...] = get_args(QuotaStatus)
+# Words of letters or of digits: a code may be made of these, and a key or a token hardly ever is.
+_TOKEN = re.compile(r"(?=.{1,64}\Z)(?:[a-z]{1,24}|[0-9]{1,6}[a-z]{0,2})(?:[_.:-](?:[a-z]{1,24}|[0-9]{1,6}[a-z]{0,2}))*")
+_GENERAL = {300: ("five_hour", "session"), 10080: ("seven_day", "weekly"), 43200: ("thirty_day", "monthly")}
+
+
+def remaining(left: Any = None, used: Any = None) -> float | None:
+    """Percent that is left, from percent left or percent used; None if neither is a figure, or if they contradict each other."""
+    figures = [each for each in (_figure(left), _complement(used)) if each is not None]
+    if not figures or max(figures) - min(figures) > 1:
+        return None
+    return min(100.0, max(0.0, figures[0]))
+
+
+def moment(value: Any, now: float) -> float | None:
+    """A moment in seconds since the epoch, from seconds or milliseconds since then or ISO 8601 with a zone; None if unclear."""
+    if isinstance(value, str):
+        try:
+            read = datetime.fromisoformat(value.strip())
+        except ValueError:
+            return None
+        found = [read.timestamp()] if read.tzinfo else []
+    else:
+        figure = _figure(value)
+        found = [figure, figure / 1000] if figure is not None else []
+    return next((each for each in found if now - PAST <= each <= now + FUTURE), None)
+
+
+def window_name(minutes: Any) -> tuple[str, str]:
+    """The id and the kind of a window by its length; a length that is not a usual one names itself."""
+    whole = _figure(minutes)
+    if whole is None or not 0 < whole < 1e6:
+        return "unknown", "other"
+    return _GENERAL.get(round(whole), (f"minutes_{round(whole)}", "other"))
+
+
+def token(text: Any, otherwise: str) -> str:
+    """The text if it is one word of a code, else the other one."""
+    return text if isinstance(text, str) and _TOKEN.fullmatch(text) else otherwise
+
+
+def iso(at: float | None) -> str | None:
+    """The moment as people and programs read it: UTC, whole seconds."""
+    return None if at is None else datetime.fromtimestamp(int(at), UTC).isoformat()
+
+
+def checked(reading: Any, source: str, now: float) -> QuotaReading:
+    """A reading of a plugin, with nothing in it that is not to be believed. A window told twice in two ways is left out."""
+    if not isinstance(reading, QuotaReading) or reading.status not in STATUSES:
+        return QuotaReading(status="error", source=source, reason="reader_answered_nonsense")
+    observed = reading.observed_at if _figure(reading.observed_at) is not None else None
+    if observed is not None and not now - PAST <= observed <= now + AHEAD:
+        observed = None
+    windows = _windows(reading.windows, now)
+    status = reading.status
+    if status == "fresh" and (observed is None or not windows):
+        status = "unavailable"
+    account = reading.account if isinstance(reading.account, str) and len(reading.account) <= 512 else ""
+    return replace(
+        reading,
+        source=source,
+        status=status,
+        observed_at=None if observed is None else min(observed, now),
+        windows=windows,
+        reason=token(reading.reason, "provider_reported_error") if reading.reason else "",
+        account=account,
+    )
+
+
+def _windows(given: Iterable[Any], now: float) -> tuple[Window, ...]:
+    found: dict[str, Window] = {}
+    doubtful: set[str] = set()
+    for each in list(given)[:MOST_WINDOWS]:
+        left = remaining(each.remaining) if isinstance(each, Window) else None
+        if left is None:
+            continue
+        window = replace(
+            each,
+            id=token(each.id, "unknown"),
+            kind=token(each.kind, "other"),
+            remaining=left,
+            resets_at=moment(each.resets_at, now),
+            observed_at=moment(each.observed_at, now),
+        )
+        if window.id == "unknown" or found.setdefault(window.id, window) != window:
+            doubtful.add(window.id)
+    return tuple(window for name, window in found.items() if name not in doubtful)
+
+
+def _figure(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        figure = float(value)
+    except OverflowError:
+        return None
+    return figure if math.isfinite(figure) else None
+
+
+def _complement(used: Any) -> float | None:
+    figure = _figure(used)
+    return None if figure is None else 100.0 - figure

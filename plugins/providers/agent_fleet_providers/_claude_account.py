@@ -1,0 +1,107 @@
+"""Accounts of Claude Code 2.1: where a login lives, what fleet keeps in its home, and which command lines it may be given."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+
+from agent_fleet.api import Account, AccountSpec, CredentialPlace, Grammar, Option, OwnedKey, Surroundings
+from agent_fleet_providers._figures import table
+from agent_fleet_providers._private import read_private
+from agent_fleet_providers._vendors import AMBIENT, LOGINS
+
+HOME = "CLAUDE_CONFIG_DIR"
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+AUTONOMY = "--dangerously-skip-permissions"
+STATE = ".claude.json"  # Claude Code's own; it lies in the home as soon as that has a name
+
+_USER = ("--setting-sources", "user")
+_CHOICES = ("<model>", "<effort>")
+
+GRAMMAR = Grammar(
+    options=(
+        Option(name="autonomy", words=(AUTONOMY,), required=True),
+        Option(name="model", words=("--model", "{}")),
+        Option(name="effort", words=("--effort", "{}"), values=EFFORTS),
+    ),
+    start=("<autonomy>", *_USER, *_CHOICES, "<prompt>"),
+    resume=("--resume", "<session>", "<autonomy>", *_USER, *_CHOICES),
+    piped=("-p", "<autonomy>", *_USER, *_CHOICES),
+)
+
+
+def _hook(place: str, *, matcher: str = "") -> dict[str, object]:
+    hook = {"type": "command", "command": place}
+    return {"matcher": matcher, "hooks": [hook]} if matcher else {"hooks": [hook]}
+
+
+SPEC = AccountSpec(
+    binary="claude",
+    homes=(HOME,),
+    surroundings=Surroundings(
+        scrub=AMBIENT,
+        secret=LOGINS,
+        sets={
+            "DISABLE_LOGIN_COMMAND": "1",
+            "DISABLE_LOGOUT_COMMAND": "1",
+            "CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION": "false",
+        },
+    ),
+    owned=(
+        OwnedKey(
+            file="settings.json",
+            path=("hooks", "SessionStart"),
+            value=_hook("{session_start}", matcher="startup|resume|clear|compact"),
+            mark="hook session-start",
+        ),
+        OwnedKey(file="settings.json", path=("hooks", "Stop"), value=_hook("{turn_end}"), mark="hook turn-end"),
+        OwnedKey(file=STATE, path=("hasCompletedOnboarding",), value=True),
+        OwnedKey(file=STATE, path=("projects", "{root}", "hasTrustDialogAccepted"), value=True),
+    ),
+    shared=("CLAUDE.md", "skills"),
+    credentials=(
+        CredentialPlace(
+            store="file",
+            name=".credentials.json",
+            kind="subscription",
+            tokens=(("claudeAiOauth", "accessToken"), ("claudeAiOauth", "access_token")),
+            refresh=("claudeAiOauth", "refreshToken"),
+            expires=("claudeAiOauth", "expiresAt"),
+            clock="milliseconds",
+        ),
+        CredentialPlace(store="keychain", name="Claude Code-credentials-{digest}", kind="subscription"),
+    ),
+    controls=(".mcp.json", ".claude/settings*.json"),
+    grammar=GRAMMAR,
+    efforts=EFFORTS,
+    capabilities=frozenset({"resume", "session_hook", "turn_end_hook", "quota", "login"}),
+)
+
+KEYED = replace(
+    SPEC,
+    homes=(),
+    owned=(),
+    shared=(),
+    credentials=(CredentialPlace(store="named", name="ANTHROPIC_API_KEY", kind="api_key"),),
+    grammar=replace(
+        GRAMMAR,
+        start=("--bare", *GRAMMAR.start),
+        resume=("--bare", *GRAMMAR.resume),
+        piped=("--bare", *GRAMMAR.piped),
+    ),
+    capabilities=frozenset({"resume"}),
+)
+
+
+def identity(account: Account) -> str | None:
+    """The account that Claude Code itself wrote down at its login; None if it did not, or if that cannot be read."""
+    try:
+        state = table(json.loads(read_private(os.path.join(account.home, STATE))))
+    except (OSError, ValueError, RecursionError):
+        return None
+    login = table(state.get("oauthAccount"))
+    who, organization = login.get("accountUuid"), login.get("organizationUuid")
+    if not isinstance(who, str) or not who.strip():
+        return None
+    return f"account:{who.strip().lower()}:{organization.strip().lower() if isinstance(organization, str) else ''}"
