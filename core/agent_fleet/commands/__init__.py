@@ -30,6 +30,9 @@ class Shared:
     def __init__(self, options: dict[str, Any]) -> None:
         self.environ = dict(os.environ)
         self.format = options.get("format") or self.environ.get("FLEET_FORMAT") or "human"
+        self.config_file: str | None = options.get("config")
+        # what a person should know when the command ends, from whatever it opened
+        self.tellers: list[Callable[[], list[str]]] = []
         self.options = options
 
     @property
@@ -117,7 +120,8 @@ class Shared:
         """Say what a person should know: files that were set aside, settings that mean nothing."""
         queue = self.__dict__.get("queue")
         config = self.__dict__.get("config")
-        for notice in [*(config.warnings if config else ()), *(queue.notices if queue else ())]:
+        told = (notice for teller in self.tellers for notice in teller())
+        for notice in [*(config.warnings if config else ()), *(queue.notices if queue else ()), *told]:
             self.warn(notice)
         if queue:
             queue.notices.clear()
@@ -201,6 +205,50 @@ def command(name: str, *, help: str, **settings: Any) -> Callable[[Callable[...,
         return click.command(name, cls=click.Command, help=help, **settings)(global_options(run))
 
     return decorate
+
+
+def group(name: str, *, help: str, members: dict[str, tuple[str, str, str]]) -> click.Group:  # noqa: A002 -- click's own word
+    """A click group of commands: by name, the module below `agent_fleet.commands` and its attribute, each loaded when typed."""
+    import importlib
+
+    import click
+
+    class Nest(click.Group):
+        def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
+            return list(members)
+
+        def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's signature
+            if cmd_name not in members:
+                return None
+            module, attribute, _ = members[cmd_name]
+            found: click.Command = getattr(importlib.import_module(f"agent_fleet.commands.{module}"), attribute)
+            return found
+
+        def resolve_command(
+            self, ctx: click.Context, args: list[str]
+        ) -> tuple[str | None, click.Command | None, list[str]]:
+            if args and args[0] not in members and not args[0].startswith("-"):
+                message = f"there is no command {name} {args[0]!r}"
+                raise FleetError("usage", message, hint=f"`fleet {name} --help` lists them")
+            return super().resolve_command(ctx, args)
+
+        def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's signature
+            with formatter.section("Commands"):
+                formatter.write_dl([(each, line) for each, (_, _, line) in members.items()])
+
+    def show(*_: Any, **__: Any) -> None:
+        context = click.get_current_context()
+        if context.invoked_subcommand is None:
+            raise FleetError("usage", f"say what to do: {', '.join(members)}", hint=f"`fleet {name} --help` shows them")
+
+    return Nest(name, help=help, invoke_without_command=True, callback=show, params=_options())
+
+
+def _options() -> list[Any]:
+    """The global options as parameters of a group."""
+    import click
+
+    return click.command()(global_options(lambda: None)).params
 
 
 def work(function: Callable[..., Any], options: dict[str, Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -42,7 +42,16 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "fail": ("fail", "Agents", "Report that an attempt failed."),
     "mcp": ("mcp", "Agents", "Serve the queue to the agent session that starts this, as MCP tools."),
     "install-skill": ("install_skill", "Agents", "Teach Claude Code and Codex the worker protocol."),
+    "profile": ("profile", "Accounts", "Register, look at, open and close the accounts of this machine."),
+    "project": ("project", "Accounts", "Say in which git projects accounts may be used."),
+    "pool": ("pool", "Accounts", "Show which accounts of a pool could take work, and why others cannot."),
+    "choose": ("choose", "Accounts", "Say which account a task would get (--dry-run)."),
+    "lease": ("lease", "Accounts", "Lease an account to a task, and give it back."),
+    "session": ("session", "Accounts", "Show or forget the conversation of a task with its account."),
+    "quota": ("quota", "Accounts", "Show or read what accounts have left."),
+    "audit": ("audit", "Accounts", "Show what was changed about accounts."),
+    "contract": ("contract", "Accounts", "Show what other programs may rely on."),
 }
 # told as data (`commands/spec.py`), so that a plain line of them is read without click
 HOT = ("claim", "heartbeat", "done", "block", "fail")
-GROUPS = ("Every day", "Project", "Work in", "Run", "Watch", "Agents")
+GROUPS = ("Every day", "Project", "Work in", "Run", "Watch", "Agents", "Accounts")

@@ -1,0 +1,185 @@
+"""`fleet profile identity adopt` and `fleet profile verify`: who a home must belong to, and whether it does."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from agent_fleet import errors
+from agent_fleet.accounts import audit, fence, selection, standing
+from agent_fleet.accounts.leases import Clock, Leases
+from agent_fleet.accounts.pins import Pin, Pins
+from agent_fleet.accounts.registrar import STATE_LOCK
+from agent_fleet.accounts.stored import iso
+from agent_fleet.accounts.values import Profile, Proof
+from agent_fleet.commands import Shared, command, group
+from agent_fleet.commands.desk import Desk
+from agent_fleet.commands.profiles.membership import look_at, would_stand
+from agent_fleet.errors import FleetError
+
+identity = group(
+    "identity",
+    help="Decide whom a home belongs to.",
+    members={"adopt": ("profiles.identities", "adopt", "Take whoever is logged in now for the owner of the home.")},
+)
+
+
+@command(
+    "adopt", help="Take whoever is logged in now for the owner of the home, and hold the home to that from now on."
+)
+@click.argument("label", metavar="ID")
+@click.option("--allow-keychain-prompt", is_flag=True, help="The keychain may ask you once whether fleet may look.")
+def adopt(shared: Shared, label: str, allow_keychain_prompt: bool) -> None:
+    """The disabled workers of the same provider that nobody adopted yet are adopted with it, where they can be looked at."""
+    del allow_keychain_prompt
+    desk = Desk(shared)
+    profile = desk.registry.profile(label)
+    fence.check(desk.vault, "identity adopt")
+    known = Pins(desk.vault).all(desk.registry.profiles)
+    others = [
+        each
+        for each in desk.registry.workers(profile.provider)
+        if each.id != label and not each.enabled and each.id not in known
+    ]
+    seen = desk.prober.prove([profile, *others], force=True) if profile.is_worker else {}
+    with desk.vault.lock(STATE_LOCK, "identity adopt"):
+        _check(desk, profile, seen.get(label))
+        faults = {each.id: _fault(desk, each, seen[each.id], seen) for each in [profile, *others]}
+        if faults[label]:
+            raise FleetError(
+                "identity_conflict",
+                f"{label} cannot be adopted: {faults[label]}",
+                hint=_HINTS.get(faults[label].split(":")[0], "look at its home and log in there, then try again"),
+            )
+        pins = [
+            Pins(desk.vault).adopt(each, seen[each.id].fingerprint)
+            for each in [profile, *others]
+            if not faults[each.id]
+        ]
+        audit.note(desk.vault, "identity-adopted", profiles=[pin.profile for pin in pins], provider=profile.provider)
+    left = {each.id: faults[each.id] for each in others if faults[each.id]}
+    payload = {
+        "provider": profile.provider,
+        "identity_bundle": _bundle(profile.provider, pins),
+        "not_adopted": left,
+        "enabled": False,
+    }
+    shared.emit(payload, lambda: _text(pins, left))
+
+
+_HINTS = {
+    "duplicate_provider_identity": "log in to another account in one of the two homes: one account counts once",
+    "auth_required": "log in there first",
+}
+
+
+def _check(desk: Desk, profile: Profile, proof: Proof | None) -> None:
+    if not profile.is_worker:
+        raise FleetError("profile_state", f"{profile.id} is {profile.safety_policy}, which fleet never touches")
+    now = desk.registrar.load()
+    if now.profile(profile.id) != profile or proof is None:
+        raise FleetError("busy", f"{profile.id} was changed while it was looked at", hint="run the same command again")
+    if profile.enabled:
+        raise FleetError(
+            "profile_state", f"disable {profile.id} before that", hint=f"`fleet profile disable {profile.id}`"
+        )
+    active = Leases(desk.vault).active(Clock.read(), now.rules.lease_grace_seconds)
+    if busy := [lease.task for lease in active if lease.profile == profile.id]:
+        raise FleetError("profile_state", f"{profile.id} is leased to {', '.join(busy)}", hint="wait for those tasks")
+
+
+def _fault(desk: Desk, profile: Profile, proof: Proof, seen: dict[str, Proof]) -> str:
+    """Why an account cannot be taken for its home's owner, or the empty text. Numbers do not matter here."""
+    situation = desk.router.situation(None, seen)
+    ready = situation.readiness.get(profile.id)
+    if ready is None or not ready.provisioned:
+        return "profile_unprovisioned"
+    if ready.fault:
+        return f"profile_not_ready: {ready.fault}"
+    if proof.stamp != ready.stamp:
+        return "credential_source_changed"
+    if proof.status == "auth_required" or proof.credential == "absent":
+        return proof.reason or "auth_required"
+    if not proof.fingerprint and proof.status not in ("fresh", "none"):
+        return proof.reason or "identity_unavailable"
+    twins = selection.duplicates(profile, situation)
+    return f"duplicate_provider_identity: {', '.join(twins)}" if twins else ""
+
+
+def _bundle(provider: str, pins: list[Pin]) -> dict[str, Any]:
+    workers = {
+        pin.profile: {
+            "profile": pin.profile,
+            "provider": pin.provider,
+            "stable_home": pin.home,
+            "remote_fingerprint": pin.fingerprint or None,
+        }
+        for pin in pins
+    }
+    return {"schema": 1, "provider": provider, "adopted_at": iso(time.time()), "workers": workers}
+
+
+def _text(pins: list[Pin], left: dict[str, str]) -> str:
+    lines = [f"{pin.profile} is held to {_owner(pin)}" for pin in pins]
+    lines += [f"{label} was left as it is: {fault}" for label, fault in left.items()]
+    return "\n".join([*lines, f"next: fleet profile enable {pins[0].profile}"])
+
+
+def _owner(pin: Pin) -> str:
+    if pin.fingerprint:
+        return f"account {pin.fingerprint[:12]}"
+    return "its home; its provider does not tell accounts apart"
+
+
+@command("verify", help="Look at accounts now, and say whether they could work. Exit status 1 if one could not.")
+@click.argument("label", metavar="ID", required=False)
+@click.option("--all", "everything", is_flag=True, help="All workers.")
+@click.option("--allow-keychain-prompt", is_flag=True, help="The keychain may ask you once whether fleet may look.")
+def verify(shared: Shared, label: str | None, everything: bool, allow_keychain_prompt: bool) -> int:
+    """Nothing is enabled and nothing provisioned; only what was seen is kept."""
+    del allow_keychain_prompt
+    desk = Desk(shared)
+    workers = [profile for profile in desk.asked(label, everything) if profile.is_worker]
+    look_at(desk, workers)
+    found = [_verified(desk, profile) for profile in workers]
+    ready = bool(found) and all(each["routeability"]["eligible"] for each in found)
+    closed = [each["profile"] for each in found if not each["enabled"] and each["routeability"]["eligible"]]
+    step = f"fleet profile enable {closed[0]}" if closed else "" if ready else "mend what is named, then verify again"
+    payload: dict[str, Any] = {"profiles": found, "ready": ready, "enabled_as_batch": None, "next_step": step}
+    if not ready:
+        payload |= {"ok": False, "code": "unhealthy", "error": "an account could not work"}
+    shared.emit(payload, lambda: "\n".join([*map(_line, found), *([f"next: {step}"] if step else [])]))
+    return errors.OK if ready else errors.CODES["unhealthy"][0]
+
+
+def _verified(desk: Desk, profile: Profile) -> dict[str, Any]:
+    verdict = would_stand(desk, profile)
+    situation = desk.router.situation()
+    row = standing.row(profile, replace(verdict, active=0), situation)
+    proof = situation.proofs.get(profile.id)
+    return {
+        "profile": profile.id,
+        "provider": profile.provider,
+        "local_auth": row["auth_status"],
+        "remote_status": proof.status if proof else "unavailable",
+        "remote_reason": (proof.reason or None) if proof else "no_cache",
+        "credential_verified": bool(proof and proof.status in ("fresh", "none")),
+        "identity_conflict": verdict.code if verdict.code == "duplicate_provider_identity" else None,
+        "identity_binding_conflict": row["identity_binding_conflict"],
+        "identity_set_block": None,
+        "routeability": {
+            "eligible": verdict.eligible,
+            "mode": "quota" if verdict.eligible else "blocked",
+            "reason": verdict.code,
+            "words": verdict.words,
+        },
+        "enabled": profile.enabled,
+    }
+
+
+def _line(found: dict[str, Any]) -> str:
+    way = found["routeability"]
+    return f"{found['profile']}: {'could work' if way['eligible'] else way['reason']}: {way['words']}"
