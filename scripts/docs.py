@@ -194,13 +194,21 @@ def cli() -> str:
     for group in GROUPS:
         rows += ["", f"## {group}"]
         for name in (name for name, (_, where, _) in COMMANDS.items() if where == group):
-            command = fleet.get_command(parent, name)
-            if command is not None:
-                context = click.Context(
-                    command, info_name=name, parent=parent, terminal_width=100, max_content_width=100
-                )
-                rows += ["", f"### `fleet {name}`", "", "```text", command.get_help(context), "```"]
+            rows += _help(fleet, name, parent)
     return CLI_HEAD + "\n".join(rows) + "\n"
+
+
+def _help(group: click.Group, name: str, parent: click.Context) -> list[str]:
+    """What a command says of itself, and after it each command below it."""
+    command = group.get_command(parent, name)
+    if command is None:
+        return []
+    context = click.Context(command, info_name=name, parent=parent, terminal_width=100, max_content_width=100)
+    rows = ["", f"### `{context.command_path}`", "", "```text", command.get_help(context), "```"]
+    if isinstance(command, click.Group):
+        for below in command.list_commands(context):
+            rows += _help(command, below, context)
+    return rows
 
 
 def pages() -> dict[Path, str]:

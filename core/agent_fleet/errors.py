@@ -41,6 +41,10 @@ CODES: dict[str, tuple[int, str]] = {
     "profile_state": (REFUSED, "the profile is enabled, leased or of a policy for which this cannot be done"),
     "identity_conflict": (REFUSED, "an account is not who it must be, or stands under two labels"),
     "project_refused": (REFUSED, "accounts may not be used in that directory"),
+    "unroutable": (
+        REFUSED,
+        "no account can take the task until something is changed; every one is listed with its reason",
+    ),
     "lease_conflict": (REFUSED, "the task holds a lease on other terms"),
     "lease_live": (REFUSED, "the process that holds the lease lives"),
     "session_conflict": (REFUSED, "the task's conversation belongs to another account, directory or session"),
@@ -50,7 +54,7 @@ CODES: dict[str, tuple[int, str]] = {
     "unknown_profile": (NOT_FOUND, "no profile of that label is registered"),
     "lease_missing": (NOT_FOUND, "the task has no lease"),
     "session_missing": (NOT_FOUND, "no conversation of the task is on record"),
-    "no_account": (BUSY, "no account can take the task now; every one is listed with its reason"),
+    "no_account": (BUSY, "no account can take the task now, but waiting may help; every one is listed with its reason"),
     "busy": (BUSY, "somebody else holds what is needed; try again"),
     "unavailable": (BUSY, "something that is needed does not answer now; try again"),
 }

@@ -37,7 +37,10 @@ ACCOUNTS = AccountSpec(
     credentials=(CredentialPlace(store="file", name="login.json", tokens=(("token",),), expires=("until",)),),
     controls=(".acme/*.toml",),
     grammar=Grammar(
-        options=(Option(name="autonomy", words=("--yes",), required=True), Option(name="model", words=("--model", "{}"))),
+        options=(
+            Option(name="autonomy", words=("--yes",), required=True),
+            Option(name="model", words=("--model", "{}")),
+        ),
         start=("run", "<autonomy>", "<model>", "<prompt>"),
     ),
 )

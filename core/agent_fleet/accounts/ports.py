@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
+from agent_fleet.accounts import assets, binaries, credentials, environment, provisioning, readers
+from agent_fleet.accounts.homes import Homes, Made, words_of
+from agent_fleet.accounts.keychain import Keychain
 from agent_fleet.accounts.registry import Registry
 from agent_fleet.accounts.selection import Readiness
-from agent_fleet.accounts.spec import Account, AccountSpec, CredentialPlace
+from agent_fleet.accounts.spec import Account, AccountSpec, Credential, CredentialPlace, OwnedKey
 from agent_fleet.accounts.values import CredentialState, Profile, QuotaReading
-from agent_fleet.accounts.vault import directory_fault
+from agent_fleet.accounts.vault import Vault, directory_fault
 from agent_fleet.errors import FleetError
-from agent_fleet.plugins import PROVIDERS, Offer, Plugins
-from agent_fleet.protocols import Accounts, Identified, Provider, Quotas
+from agent_fleet.plugins import PROVIDERS, Plugins
+from agent_fleet.protocols import Accounts, Identified, Provider
 
-_NO_NUMBERS = QuotaReading(status="none")
-_SILENT = QuotaReading(status="unavailable", reason="no_source_answered")
+_KNOWN: Mapping[str, CredentialState] = {"present": "present", "absent": "absent"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,17 +39,18 @@ class Seen:
 class ProviderPort:
     """Answers for the accounts of one registry by asking the plugins."""
 
-    def __init__(self, plugins: Plugins, registry: Registry, environ: Mapping[str, str]) -> None:
+    def __init__(self, plugins: Plugins, registry: Registry, vault: Vault, environ: Mapping[str, str]) -> None:
         self.plugins = plugins
         self.registry = registry
+        self.homes = Homes(vault)
         self.environ = environ
-        self._known: dict[str, tuple[Offer[Provider], AccountSpec]] = {}
+        self._known: dict[str, tuple[Provider, AccountSpec]] = {}
 
     def spec(self, provider: str) -> AccountSpec:
         """What a provider says of its accounts. Raises FleetError: `unknown_plugin`, or `unusable` if it has none."""
         return self._offer(provider)[1]
 
-    def _offer(self, provider: str) -> tuple[Offer[Provider], AccountSpec]:
+    def _offer(self, provider: str) -> tuple[Provider, AccountSpec]:
         if provider not in self._known:
             offer = self.plugins.offer(PROVIDERS, provider)
             thing = offer.thing
@@ -55,57 +60,115 @@ class ProviderPort:
                     f"the provider {provider} offers no accounts",
                     hint="`fleet plugins` lists the providers; one offers accounts by an account_spec of its own",
                 )
-            self._known[provider] = offer, self.plugins.ask(offer, lambda _: thing.account_spec())
+            self._known[provider] = thing, self.plugins.ask(offer, lambda _: thing.account_spec())
         return self._known[provider]
 
-    def readiness(self, profile: Profile) -> Readiness:
-        """Whether the home is there and private, and how the login in it looks, by the state of its files alone."""
-        spec = self.spec(profile.provider)
+    # ---------------------------------------------------------------------------------------------- made ready
+
+    def provision(self, profile: Profile) -> tuple[Made, tuple[str, ...]]:
+        """Make the home and set what is ours in it; what was made, and which of its files were changed.
+
+        Raises FleetError for a home, a file or a program that cannot be trusted. The caller keeps what was made.
+        """
+        spec, table = self.spec(profile.provider), self.registry.providers[profile.provider]
+        binary = binaries.locate(table.binary or spec.binary, self.environ.get("PATH", ""))
+        pin = binaries.pinned(binary)
+        changed: tuple[str, ...] = ()
+        made = Made(
+            profile=profile.id, provider=profile.provider, home=profile.home, words=words_of(self.registry), pin=pin
+        )
         if spec.homes:
-            try:
-                fault = directory_fault(os.lstat(profile.home))
-            except OSError:
-                return Readiness(provisioned=False, fault="there is no home yet")
-            if fault:
-                return Readiness(provisioned=True, fault=f"its home is not private: {fault}")
-        return Readiness(provisioned=True, stamp=_stamp(spec, profile))
+            changed = provisioning.provision(profile.home, self._keys(profile, spec, made))
+            if table.base_home and table.shared_entries:
+                never = {place.name for place in spec.credentials}
+                allowed = [name for name in table.shared_entries if name in spec.shared]
+                changed += assets.share(table.base_home, profile.home, allowed, never=never)
+        return made, changed
+
+    def _keys(self, profile: Profile, spec: AccountSpec, made: Made) -> tuple[OwnedKey, ...]:
+        roots = self.registry.providers[profile.provider].trusted_projects
+        return provisioning.owned(spec, roots, provisioning.hooks(made.words))
+
+    def readiness(self, profile: Profile) -> Readiness:
+        """Whether what was made still holds, and how the login looks from outside. No process is started."""
+        spec = self.spec(profile.provider)
+        made = self.homes.of(profile)
+        if made is None:
+            return Readiness(provisioned=False)
+        fault = self._home_fault(profile, spec, made) or self._binary_fault(made)
+        return Readiness(provisioned=True, fault=fault, stamp=_stamp(spec, profile))
+
+    def _home_fault(self, profile: Profile, spec: AccountSpec, made: Made) -> str:
+        if not spec.homes:
+            return ""
+        try:
+            fault = directory_fault(os.lstat(profile.home))
+        except OSError:
+            return f"its home {profile.home} is gone; `fleet profile provision {profile.id}` makes it again"
+        if fault:
+            return f"its home is not private: {fault}"
+        found = provisioning.faults(profile.home, self._keys(profile, spec, made))
+        return f"{found[0].text}; {found[0].hint}" if found else ""
+
+    def _binary_fault(self, made: Made) -> str:
+        policy: Literal["refuse", "follow"] = "follow" if self.registry.rules.pin_policy == "follow" else "refuse"
+        checked = binaries.check(made.pin, made.pin.path, policy)
+        if checked.pin is not None:
+            return ""
+        return f"{checked.words}; `fleet profile provision {made.profile}` pins it anew"
+
+    # ----------------------------------------------------------------------------------------------- looked at
 
     def look(self, profile: Profile, deadline: float) -> Seen:
         """Who is logged in and what is left: the provider's sources in turn, until one has fresh numbers."""
-        offer, _ = self._offer(profile.provider)
-        provider, account = offer.thing, self.account(profile)
+        provider, spec = self._offer(profile.provider)
+        login = self._credential(profile, spec)
+        if login.state == "absent":
+            return Seen(
+                reading=QuotaReading(status="auth_required", reason="auth_required"), account="", credential="absent"
+            )
+        account = self.account(profile)
         who: str | None = None
         if isinstance(provider, Identified):
-            who = self.plugins.ask(offer, lambda _: provider.identity(account, deadline))
-        reading = _NO_NUMBERS
-        if isinstance(provider, Quotas):
-            reading = self.plugins.ask(offer, lambda _: _first_fresh(provider, account, deadline))
-        credential: CredentialState = "indeterminate" if who is None else "present"
-        return Seen(reading=reading, account=who or "", credential=credential)
+            answer = readers.within(lambda: provider.identity(account, deadline), deadline)
+            who = answer if isinstance(answer, str) else None
+        reading = readers.read_quota(
+            readers.sources(provider, account), account, fresh_for=self.registry.rules.quota_stale_seconds
+        )
+        return Seen(reading=reading, account=who or "", credential=_KNOWN.get(login.state, "indeterminate"))
+
+    def _credential(self, profile: Profile, spec: AccountSpec) -> Credential:
+        keychain = Keychain() if sys.platform == "darwin" else None
+        return credentials.credential(
+            spec,
+            profile.home,
+            environment.person(),
+            options=profile.options,
+            ambient=self.environ,
+            keychain=keychain,
+        )
 
     def account(self, profile: Profile) -> Account:
-        """The profile as its provider sees it."""
-        spec, table = self.spec(profile.provider), self.registry.providers[profile.provider]
-        named = {name: self.environ[name] for name in ("PATH", "HOME", "LANG") if name in self.environ}
+        """The profile as its provider sees it when it is asked something."""
+        spec = self.spec(profile.provider)
+        made = self.homes.of(profile)
+        tools = {"quota-axi": self.registry.rules.quota_binary} if self.registry.rules.quota_binary else {}
+        home = profile.home if spec.homes else ""
         return Account(
             profile=profile.id,
             provider=profile.provider,
-            home=profile.home if spec.homes else "",
-            binary=table.binary,
-            environ={**named, **dict.fromkeys(spec.homes, profile.home)},
+            home=home,
+            binary=made.pin.path if made else "",
+            environ=environment.environment(
+                spec,
+                home,
+                self.environ,
+                environment.person(),
+                path=environment.safe_path(self.environ.get("PATH", "")),
+            ),
             options={key: str(value) for key, value in profile.options.items()},
-            tools={"quota-axi": self.registry.rules.quota_binary} if self.registry.rules.quota_binary else {},
+            tools=tools,
         )
-
-
-def _first_fresh(provider: Quotas, account: Account, deadline: float) -> QuotaReading:
-    best = _SILENT
-    for reader in provider.quota_readers(account):
-        reading = reader.read(account, deadline)
-        if reading is not None and reading.status == "fresh":
-            return reading
-        best = reading or best
-    return best
 
 
 def _stamp(spec: AccountSpec, profile: Profile) -> str:

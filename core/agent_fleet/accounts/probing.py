@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from agent_fleet.accounts import pins, proofs, quota
+from agent_fleet.accounts import pins, proofs, quota, windows
 from agent_fleet.accounts.proofs import Proofs
 from agent_fleet.accounts.registry import Rules
 from agent_fleet.accounts.selection import Readiness
@@ -122,13 +122,13 @@ class Prober:
             provider=profile.provider,
             status="error" if status == "error" else "unavailable",
             made_at=time.time(),
-            reason=quota.token(reason, "probe_failed"),
+            reason=windows.token(reason, "probe_failed"),
             stamp=stamp,
         )
 
 
 def _proof(profile: Profile, look: Look, salt: bytes, began: float, stamp: str) -> Proof:
-    reading = quota.normalised(look.reading, time.time())
+    reading = quota.believable(look.reading, time.time())
     return Proof(
         profile=profile.id,
         provider=profile.provider,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
-from agent_fleet.accounts import quota
+from agent_fleet.accounts import quota, windows
 from agent_fleet.accounts.registry import Rules
 from agent_fleet.accounts.stored import check_schema, iso, number, seconds
 from agent_fleet.accounts.values import CredentialState, Proof, Window
@@ -88,10 +88,10 @@ def parse(found: Mapping[str, Any], profile: str) -> Proof:
     stamp, status, credential = found.get("stamp"), found.get("status"), found.get("credential_state")
     if found.get("profile") != profile or not isinstance(found.get("provider"), str):
         raise BadFileError("it is the proof of another profile than its name says")
-    if not isinstance(stamp, str) or status not in quota.STATUSES or credential not in _STATES:
+    if not isinstance(stamp, str) or status not in windows.STATUSES or credential not in _STATES:
         raise BadFileError("its fields are not those of a proof")
-    windows = found.get("windows")
-    if not isinstance(windows, list):
+    rows = found.get("windows")
+    if not isinstance(rows, list):
         raise BadFileError("windows is no list")
     return Proof(
         profile=profile,
@@ -99,10 +99,10 @@ def parse(found: Mapping[str, Any], profile: str) -> Proof:
         status=status,
         made_at=seconds(found.get("refreshed_at"), "refreshed_at"),
         observed_at=_time(found.get("verified_at")),
-        windows=tuple(_read_window(window) for window in windows),
-        source=quota.token(found.get("source"), ""),
-        reason=quota.token(found.get("reason"), ""),
-        fingerprint=quota.token(found.get("identity_fingerprint"), ""),
+        windows=tuple(_read_window(row) for row in rows),
+        source=windows.token(found.get("source"), ""),
+        reason=windows.token(found.get("reason"), ""),
+        fingerprint=windows.token(found.get("identity_fingerprint"), ""),
         stamp=stamp,
         credential=credential,
     )
@@ -111,7 +111,7 @@ def parse(found: Mapping[str, Any], profile: str) -> Proof:
 def _read_window(found: object) -> Window:
     if not isinstance(found, Mapping):
         raise BadFileError("a window is no object")
-    name, kind = quota.token(found.get("id"), ""), quota.token(found.get("kind"), "")
+    name, kind = windows.token(found.get("id"), ""), windows.token(found.get("kind"), "")
     remaining = number(found.get("remaining_percent"), "remaining_percent")
     if not name or not kind or not 0 <= remaining <= 100:
         raise BadFileError("a window is none")

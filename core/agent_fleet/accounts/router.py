@@ -99,7 +99,7 @@ class Router:
         """Choose an account and lease it to the task, in one step. With `pid` the lease is that process's, else a reservation.
 
         A task that has a lease keeps it: a reservation begins its time anew, a running lease is told as it is, or refused if
-        `pid` is another process. Raises FleetError: `no_account` with a reason for each profile, `lease_conflict`,
+        `pid` is another process. Raises FleetError: `no_account` or `unroutable` with a reason for each profile, `lease_conflict`,
         `lease_live`, `project_refused`.
         """
         return self._lease(checked(request), pid, "quota")
@@ -335,7 +335,7 @@ def _refusal(request: Request, verdicts: list[Verdict], registry: Registry) -> F
         message = f"no freshly proven profile is routeable for {what}; some are duplicate accounts"
     else:
         message = f"no freshly proven profile is routeable for {what}"
-    code = "no_account"
+    code = "no_account" if any(verdict.is_waiting for verdict in verdicts) else "unroutable"
     if codes == {"project_refused"}:
         code, message = "project_refused", verdicts[0].words
     return FleetError(

@@ -57,7 +57,7 @@ class Vault:
         path = self.path(*parts)
         try:
             os.unlink(path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
         sync_directory(os.path.dirname(path))
         return True

@@ -215,7 +215,7 @@ def group(name: str, *, help: str, members: dict[str, tuple[str, str, str]]) -> 
 
     class Nest(click.Group):
         def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
-            return list(members)
+            return [*members]  # the name `list` is the command's module here, once that is loaded
 
         def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's signature
             if cmd_name not in members:

@@ -43,7 +43,7 @@ class Desk:
 
         shared = self.shared
         settings = config.load(shared.root, queue_dir=shared.queue_dir, environ=shared.environ, explicit=None)
-        return ProviderPort(Plugins(settings), self.registry, shared.environ)
+        return ProviderPort(Plugins(settings), self.registry, self.vault, shared.environ)
 
     @functools.cached_property
     def router(self) -> Router:

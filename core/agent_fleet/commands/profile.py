@@ -15,6 +15,7 @@ command_line = group(
         "enable": ("profiles.membership", "enable", "Look at an account, and let it take work."),
         "disable": ("profiles.membership", "disable", "Let an account take no new work."),
         "policy": ("profiles.membership", "policy", "Make a profile a worker or a reserve."),
+        "provision": ("profiles.provisioning", "provision", "Make homes ready, and pin the programs that run there."),
         "identity": ("profiles.identities", "identity", "Decide whom a home belongs to."),
         "verify": ("profiles.identities", "verify", "Look at accounts now, and say whether they could work."),
         "cooldown": ("profiles.cooling", "cooldown", "Close a profile for a while."),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 from agent_fleet.accounts import audit, fence, places, selection
+from agent_fleet.accounts.homes import Homes
 from agent_fleet.accounts.leases import Clock, Leases
 from agent_fleet.accounts.pins import Pins
 from agent_fleet.accounts.registry import POLICIES, Registry, check_label, crew_pool, default_pools
@@ -100,6 +101,7 @@ def remove(shared: Shared, label: str) -> None:
         editing.remove_profile(document, label)
         Pins(desk.vault).remove(label)
         desk.vault.remove("quota", f"{label}.json")
+        Homes(desk.vault).remove(label)
         audit.note(desk.vault, "profile-removed", profile=label, provider=profile.provider)
 
     desk.registrar.change(desk.vault, edit)
