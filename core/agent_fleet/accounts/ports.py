@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -45,22 +46,27 @@ class ProviderPort:
         self.homes = Homes(vault)
         self.environ = environ
         self._known: dict[str, tuple[Provider, AccountSpec]] = {}
+        # accounts are looked at in threads, and loading a plugin leads the whole process's output elsewhere for a moment
+        self._loading = threading.Lock()
 
     def spec(self, provider: str) -> AccountSpec:
         """What a provider says of its accounts. Raises FleetError: `unknown_plugin`, or `unusable` if it has none."""
         return self._offer(provider)[1]
 
     def _offer(self, provider: str) -> tuple[Provider, AccountSpec]:
-        if provider not in self._known:
-            offer = self.plugins.offer(PROVIDERS, provider)
-            thing = offer.thing
-            if not isinstance(thing, Accounts):
-                raise FleetError(
-                    "unusable",
-                    f"the provider {provider} offers no accounts",
-                    hint="`fleet plugins` lists the providers; one offers accounts by an account_spec of its own",
-                )
-            self._known[provider] = thing, self.plugins.ask(offer, lambda _: thing.account_spec())
+        with self._loading:
+            return self._known.get(provider) or self._loaded(provider)
+
+    def _loaded(self, provider: str) -> tuple[Provider, AccountSpec]:
+        offer = self.plugins.offer(PROVIDERS, provider)
+        thing = offer.thing
+        if not isinstance(thing, Accounts):
+            raise FleetError(
+                "unusable",
+                f"the provider {provider} offers no accounts",
+                hint="`fleet plugins` lists the providers; one offers accounts by an account_spec of its own",
+            )
+        self._known[provider] = thing, self.plugins.ask(offer, lambda _: thing.account_spec())
         return self._known[provider]
 
     # ---------------------------------------------------------------------------------------------- made ready

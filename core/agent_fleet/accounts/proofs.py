@@ -25,8 +25,9 @@ def is_good(proof: Proof | None, stamp: str, rules: Rules, now: float) -> bool:
     """Whether new work may rest on this proof without another look."""
     if proof is None or proof.status not in ("fresh", "none") or proof.stamp != stamp:
         return False
-    observed = proof.made_at if proof.observed_at is None else proof.observed_at
-    return _is_young(min(observed, proof.made_at), now, rules.quota_stale_seconds) and not _is_refilled(proof, now)
+    moments = (proof.made_at, proof.made_at if proof.observed_at is None else proof.observed_at)
+    is_young = all(_is_young(moment, now, rules.quota_stale_seconds) for moment in moments)
+    return is_young and not _is_refilled(proof, now)
 
 
 def is_due(proof: Proof | None, stamp: str, rules: Rules, now: float) -> bool:
@@ -102,10 +103,18 @@ def parse(found: Mapping[str, Any], profile: str) -> Proof:
         windows=tuple(_read_window(row) for row in rows),
         source=windows.token(found.get("source"), ""),
         reason=windows.token(found.get("reason"), ""),
-        fingerprint=windows.token(found.get("identity_fingerprint"), ""),
+        fingerprint=_fingerprint(found.get("identity_fingerprint")),
         stamp=stamp,
         credential=credential,
     )
+
+
+def _fingerprint(value: object) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str) or len(value) != 64 or not set(value) <= set("0123456789abcdef"):
+        raise BadFileError("its fingerprint is none")
+    return value
 
 
 def _read_window(found: object) -> Window:

@@ -1,0 +1,436 @@
+"""Accounts from the command line, with a provider whose logins and numbers are files that the test writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.accounts import Machine, eligible, ready, work_tree
+from support.project import git
+
+TWO = {"toy-1": {"max_concurrent": 9}, "toy-2": {}}
+
+
+@pytest.fixture
+def machine(top: Path) -> Machine:
+    return ready(Machine(top, TWO), **{"toy-1": 80.0, "toy-2": 40.0})
+
+
+def test_the_account_with_most_left_is_leased_and_asking_again_keeps_it(machine: Machine) -> None:
+    first = machine.choose("t")
+    assert (first["profile"], first["decision_reason"], first["headroom_percent"]) == ("toy-1", "quota", 80.0)
+    assert first["active_lease_count"] == 0
+    assert first["lease"]["state"] == "reserved"
+    machine.tell("toy-1", left=1.0)
+    machine.forget("toy-1")
+    again = machine.choose("t")
+    assert (again["profile"], again["decision_reason"], again["active_lease_count"]) == ("toy-1", "sticky", 1)
+    assert again["lease"]["created_unix"] == first["lease"]["created_unix"]
+    assert again["lease"]["renewed_uptime"] > first["lease"]["renewed_uptime"]
+    assert [lease["task"] for lease in machine.told("lease", "list")["leases"]] == ["t"]
+    assert machine.told("lease", "show", "--task", "t")["active"] is True
+
+
+def test_what_others_ask_of_a_leased_task_is_refused_with_its_own_reason(machine: Machine, tmp_path: Path) -> None:
+    machine.choose("t")
+    other = work_tree(tmp_path / "other")
+    for options in (("--provider", "other"), ("--profile", "toy-2"), ("--pool", "else"), ("--workspace", str(other))):
+        base = {"--task": "t", "--pool": "toy-crew", "--workspace": str(machine.root), options[0]: options[1]}
+        answer = machine.told("lease", "choose", *(word for pair in base.items() for word in pair), status=2)
+        assert answer["code"] == "lease_conflict", (options, answer)
+
+
+def test_a_dry_run_changes_nothing_and_a_choice_agrees_with_it(machine: Machine) -> None:
+    before = machine.tree()
+    arguments = ("--task", "t", "--pool", "toy-crew", "--workspace", str(machine.root))
+    dry = machine.told("choose", *arguments, "--dry-run")
+    assert machine.tree() == before
+    assert (dry["lease"], dry["dry_run"]) == (None, True)
+    assert machine.choose("t")["profile"] == dry["profile"]
+    assert machine.told("choose", *arguments, status=2)["code"] == "usage"
+
+
+def test_every_closed_account_has_its_reason_wherever_one_asks(top: Path) -> None:
+    labels = ("failing", "limited", "low", "cooling", "one", "two", "drifted", "good", "out")
+    machine = ready(
+        Machine(top, {label: {} for label in labels} | {"kept": {"enabled": False, "safety_policy": "manual_only"}}),
+        **dict.fromkeys(labels, 70.0),
+    )
+    machine.tell("failing", **{"raise": "secret-of-the-provider"})
+    machine.tell("limited", status="rate_limited", reason="rate_limited")
+    machine.tell("low", left=15.0)
+    machine.told("profile", "cooldown", "cooling", "--seconds", "90", "--reason", "spawn-failure")
+    machine.login("two", "one@example.com", left=90.0)
+    machine.login("drifted", "somebody@example.com", left=90.0)
+    (machine.home_of("out") / "login.json").unlink()
+    machine.forget(*labels)
+    wanted = {
+        "failing": "reader_failed",
+        "limited": "rate_limited",
+        "low": "quota_reserve",
+        "cooling": "cooldown",
+        "one": "duplicate_provider_identity",
+        "two": "duplicate_provider_identity",
+        "drifted": "identity_binding_remote_mismatch",
+        "good": "fresh",
+        "out": "auth_required",
+        "kept": "safety_policy_manual_only",
+    }
+    status = machine.told("pool", "status", "--pool", "toy-crew")["providers"][0]
+    rows = {row["profile"]: row["routeability_reason"] for row in status["profiles"]}
+    assert {**rows, "kept": wanted["kept"]} == wanted
+    assert eligible(status["profiles"]) == ["good"]
+    assert (status["available"], status["selection_mode"], status["eligible_profiles"]) == (True, "quota", 1)
+    told = machine.told("profile", "status", "--all")["profiles"]
+    assert {each["id"]: each["routeability"]["reason"] for each in told} == {
+        **wanted,
+        "kept": "external_reserve_never_routed",
+    }
+    chosen = machine.choose("t")
+    assert chosen["profile"] == "good"
+    assert {each["profile"]: each["reason"] for each in chosen["others"]} == {
+        label: code for label, code in wanted.items() if label not in ("good", "kept")
+    }
+    machine.told("profile", "disable", "good")
+    refusal = machine.choose("u", status=5)
+    assert refusal["code"] == "no_account"
+    assert {each["profile"]: each["reason"] for each in refusal["profiles"]}["low"] == "quota_reserve"
+    assert any(detail.startswith("limited: rate_limited: ") for detail in refusal["details"])
+    seen = json.dumps([status, told, refusal]) + "".join(
+        path.read_text(errors="replace") for path in machine.state.rglob("*") if path.is_file()
+    )
+    assert "secret-of-the-provider" not in seen
+    assert "example.com" not in seen
+    assert "planted-login" not in seen
+
+
+def test_an_account_is_looked_at_once_for_many_choices_and_again_when_its_login_changed(machine: Machine) -> None:
+    machine.forget("toy-1", "toy-2")
+    before = machine.looks("toy-1")
+    for task in "abc":
+        machine.choose(task)
+    assert machine.looks("toy-1") == before + 1
+    login = machine.home_of("toy-1") / "login.json"
+    login.write_text(json.dumps({"token": "renewed", "account": "toy-1@example.com"}))
+    machine.choose("d")
+    assert machine.looks("toy-1") == before + 2
+
+
+def test_many_commands_at_once_look_once(machine: Machine) -> None:
+    machine.forget("toy-1", "toy-2")
+    machine.tell("toy-1", left=80.0, sleep=1.0)
+    before = machine.looks("toy-1")
+    started = [machine.start("pool", "status", "--pool", "toy-crew", "--json") for _ in range(6)]
+    for each in started:
+        out, err = each.communicate(timeout=60)
+        assert each.returncode == 0, err
+        assert eligible(json.loads(out)["providers"][0]["profiles"]) == ["toy-1", "toy-2"]
+    assert machine.looks("toy-1") == before + 1
+
+
+def test_reserve_capacity_and_cooldown_close_an_account_and_time_opens_it(top: Path) -> None:
+    machine = ready(Machine(top, {"toy-1": {"max_concurrent": 1}}), **{"toy-1": 80.0})
+    machine.choose("a")
+    full = machine.choose("b", status=5)
+    assert "no enabled, provisioned profile has capacity" in full["error"]
+    assert full["profiles"][0]["reason"] == "no_capacity"
+    machine.told("lease", "release", "--task", "a")
+    machine.told("profile", "cooldown", "toy-1", "--seconds", "60", "--reason", "limit")
+    assert machine.choose("b", status=5)["profiles"][0]["reason"] == "cooldown"
+    assert machine.told("profile", "cooldown-clear", "toy-1")["cooldown_cleared"] is True
+    machine.tell("toy-1", left=15.0)
+    machine.forget("toy-1")
+    low = machine.choose("b", status=5)
+    assert "quota reserve" in low["error"]
+    machine.tell("toy-1", left=15.5)
+    machine.forget("toy-1")
+    assert machine.choose("b")["profile"] == "toy-1"
+
+
+def test_a_lease_lives_and_dies_with_its_process_and_not_with_a_time_zone(machine: Machine) -> None:
+    holder = bound(machine, "t")
+    held = machine.told("lease", "list")["leases"]
+    assert [(lease["pid"], lease["state"]) for lease in held] == [(holder.pid, "running")]
+    for zone in ("UTC", "Asia/Tokyo", "America/New_York"):
+        assert machine.json("lease", "list", env={"TZ": zone})["leases"] == held
+        assert machine.json("lease", "release", "--task", "t", status=2, env={"TZ": zone})["code"] == "lease_live"
+    assert machine.choose("t")["lease"]["pid"] == holder.pid
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.wait()
+    assert machine.told("lease", "list")["leases"] == []
+    assert machine.told("lease", "show", "--task", "t")["active"] is False
+    assert machine.choose("t")["decision_reason"] == "quota"
+
+
+def test_a_zombie_holds_no_lease(machine: Machine) -> None:
+    holder = bound(machine, "t")
+    os.kill(holder.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)
+    assert machine.told("lease", "list")["leases"] == []
+    holder.wait()
+
+
+def test_release_in_every_state(machine: Machine) -> None:
+    missing = machine.told("lease", "release", "--task", "t", status=4)
+    assert (missing["code"], missing["error"]) == ("lease_missing", "no lease for task: t")
+    machine.choose("t")
+    assert machine.told("lease", "release", "--task", "t")["released"] is True
+    holder = bound(machine, "t")
+    assert machine.told("lease", "release", "--task", "t", status=2)["code"] == "lease_live"
+    assert machine.told("lease", "release", "--task", "t", "--force")["was"] == "running"
+    assert holder.poll() is None
+    holder.kill()
+    holder.wait()
+    holder = bound(machine, "t")
+    holder.kill()
+    holder.wait()
+    assert machine.told("lease", "release", "--task", "t")["was"] == "gone"
+
+
+def test_a_corrupt_lease_costs_itself_alone_and_a_release_mends_it(machine: Machine) -> None:
+    machine.choose("a")
+    (bad,) = (machine.state / "leases").glob("*.json")
+    bad.write_bytes(b"{")
+    answer = machine.fleet("lease", "list", "--json")
+    assert json.loads(answer.out)["leases"] == []
+    assert bad.name in answer.err
+    assert machine.choose("b")["profile"] == "toy-1"
+    assert not bad.exists()
+    machine.choose("a")
+    bad.write_bytes(b"\0" * 10)
+    assert machine.told("lease", "release", "--task", "a")["was"] == "corrupt"
+    assert machine.told("lease", "release", "--task", "a", status=4)["code"] == "lease_missing"
+    assert len(list((machine.state / "quarantine").iterdir())) == 2
+
+
+def test_a_recovery_goes_to_the_account_of_the_conversation_below_its_reserve(machine: Machine) -> None:
+    missing = machine.told("lease", "recover", "--task", "t", "--workspace", str(machine.root), status=4)
+    assert "no recorded provider session" in missing["error"]
+    assert "no recorded provider session" in machine.told("session", "status", "--task", "t", status=4)["error"]
+    record_session(machine, "t", "toy-2", "s1")
+    machine.tell("toy-2", left=3.0)
+    machine.forget("toy-2")
+    found = machine.told("lease", "recover", "--task", "t", "--workspace", str(machine.root))
+    assert (found["profile"], found["decision_reason"]) == ("toy-2", "sticky-resume")
+    again = machine.told("lease", "recover", "--task", "t", "--workspace", str(machine.root))
+    assert (again["profile"], again["decision_reason"]) == ("toy-2", "sticky")
+    machine.told("lease", "release", "--task", "t")
+    holder = bound(machine, "t", profile="toy-2", recover=True)
+    live = machine.told("lease", "recover", "--task", "t", "--workspace", str(machine.root), status=2)
+    assert "live worker lease" in live["error"]
+    record_session(machine, "u", "toy-2", "s1")
+    twice = machine.told("lease", "recover", "--task", "u", "--workspace", str(machine.root), status=2)
+    assert twice["code"] == "lease_live"
+    holder.kill()
+    holder.wait()
+    assert machine.told("lease", "recover", "--task", "t", "--workspace", str(machine.root))["profile"] == "toy-2"
+    elsewhere = machine.told("lease", "recover", "--task", "t", "--workspace", "/tmp", status=2)
+    assert elsewhere["code"] == "session_conflict"
+    machine.told("session", "remove", "--task", "t")
+    assert machine.told("session", "status", "--task", "t", status=4)["code"] == "session_missing"
+
+
+def test_accounts_work_in_registered_projects_and_their_linked_trees_alone(machine: Machine, tmp_path: Path) -> None:
+    linked = tmp_path / "linked.with.dots"
+    git(machine.root, "worktree", "add", "-q", str(linked))
+    stranger = work_tree(tmp_path / "stranger")
+    link = tmp_path / "link"
+    link.symlink_to(machine.root)
+    inside = machine.root / "below"
+    inside.mkdir()
+    forged = tmp_path / "forged"
+    forged.mkdir()
+    (forged / ".git").write_text(f"gitdir: {machine.root}/.git\n")
+    stolen = tmp_path / "stolen"
+    stolen.mkdir()
+    (stolen / ".git").write_bytes((linked / ".git").read_bytes())
+
+    def choose(workspace: Path, status: int = 0) -> dict[str, object]:
+        options = ("--task", str(workspace), "--pool", "toy-crew", "--workspace", str(workspace))
+        return machine.told("lease", "choose", *options, status=status)
+
+    assert choose(linked)["profile"] == "toy-1"
+    for wrong in (stranger, link, inside, forged, stolen, tmp_path / "nowhere", Path("/")):
+        answer = choose(wrong, 2)
+        assert answer["code"] == "project_refused", (wrong, answer)
+    both = sorted((str(machine.root), str(stranger)))
+    assert machine.told("project", "register", str(stranger), "--provider", "toy")["trusted_projects"] == both
+    assert choose(stranger)["profile"] == "toy-1"
+    assert machine.told("project", "remove", str(linked), "--provider", "toy")["trusted_projects"] == [str(stranger)]
+    assert machine.told("project", "remove", str(linked), "--provider", "toy", status=4)["code"] == "not_found"
+    for wrong in (link, inside, Path("/"), Path(str(machine.home))):
+        assert (
+            machine.told("project", "register", str(wrong), "--provider", "toy", status=2)["code"] == "project_refused"
+        )
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    git(bare, "init", "-q", "--bare")
+    assert machine.told("project", "register", str(bare), "--provider", "toy", status=2)["code"] == "project_refused"
+
+
+def test_a_profile_is_added_disabled_verified_enabled_and_removed_while_others_work(machine: Machine) -> None:
+    holder = bound(machine, "t")
+    made = machine.told("profile", "add", "toy-3", "--provider", "toy")
+    assert (made["enabled"], made["pools"], made["weight"]) == (False, ["toy-crew", "toy-manual"], 1)
+    assert (made["max_concurrent"], made["reserve_percent"], made["safety_policy"]) == (2, 15, "worker")
+    assert machine.told("profile", "enable", "toy-3", status=2)["profiles"][0]["reason"] == "profile_unprovisioned"
+    machine.told("profile", "provision", "toy-3")
+    assert machine.told("profile", "verify", "toy-3", status=1)["ready"] is False
+    machine.login("toy-3", "toy-3@example.com", left=99.0)
+    assert machine.told("profile", "enable", "toy-3", status=2)["profiles"][0]["reason"] == "identity_binding_missing"
+    adopted = machine.told("profile", "identity", "adopt", "toy-3")
+    assert list(adopted["identity_bundle"]["workers"]) == ["toy-3"]
+    assert machine.told("profile", "verify", "toy-3")["next_step"] == "fleet profile enable toy-3"
+    assert machine.told("profile", "enable", "toy-3")["enabled"] is True
+    assert machine.choose("u")["profile"] == "toy-3"
+    assert machine.told("profile", "remove", "toy-3", status=2)["code"] == "profile_state"
+    machine.told("profile", "disable", "toy-3")
+    assert machine.told("profile", "remove", "toy-3", status=2)["code"] == "profile_state"
+    machine.told("lease", "release", "--task", "u")
+    assert machine.told("profile", "remove", "toy-3") == {
+        "ok": True,
+        "profile": "toy-3",
+        "removed": True,
+        "home_deleted": False,
+    }
+    assert machine.home_of("toy-3").is_dir()
+    assert [lease["pid"] for lease in machine.told("lease", "list")["leases"]] == [holder.pid]
+    holder.kill()
+    holder.wait()
+    events = [event["event"] for event in machine.told("audit")["events"]]
+    for event in ("profile-added", "profile-provisioned", "identity-adopted", "profile-enabled", "lease-selected"):
+        assert event in events
+    assert "toy-3@example.com" not in (machine.state / "audit.jsonl").read_text()
+
+
+def test_one_account_under_two_labels_is_not_adopted(machine: Machine) -> None:
+    machine.told("profile", "add", "toy-3", "--provider", "toy")
+    machine.told("profile", "provision", "toy-3")
+    machine.login("toy-3", "TOY-1@example.com", left=99.0)
+    refusal = machine.told("profile", "identity", "adopt", "toy-3", status=2)
+    assert refusal["code"] == "identity_conflict"
+    assert "duplicate" in refusal["error"]
+
+
+def test_a_reserve_is_never_looked_at_nor_touched(machine: Machine) -> None:
+    machine.told("profile", "disable", "toy-2")
+    machine.told("profile", "policy", "toy-2", "--safety-policy", "desktop_shared")
+    machine.forget("toy-2")
+    before = machine.looks("toy-2")
+    for command in (
+        ("profile", "status", "--all"),
+        ("quota", "refresh", "--all"),
+        ("pool", "status", "--pool", "toy-manual"),
+    ):
+        machine.told(*command)
+    assert machine.told("quota", "show", "toy-2")["quota"][0]["status"] == "external-reserve"
+    assert machine.told("profile", "enable", "toy-2", status=2)["code"] == "profile_state"
+    assert machine.told("profile", "identity", "adopt", "toy-2", status=2)["code"] == "profile_state"
+    assert machine.looks("toy-2") == before
+    machine.told("profile", "policy", "toy-2", "--safety-policy", "worker")
+    assert machine.told("profile", "enable", "toy-2")["enabled"] is True
+
+
+@pytest.mark.parametrize("label", ["a@b", "x" * 129, ".x", "-x", "a/b", "", "é"])
+def test_a_label_is_opaque(machine: Machine, label: str) -> None:
+    before = machine.file.read_bytes()
+    answer = machine.fleet("--json", "profile", "add", "--provider", "toy", "--", label)
+    assert (answer.status, answer.data["code"]) == (2, "bad_input")
+    assert machine.file.read_bytes() == before
+
+
+def test_init_makes_a_registry_once(top: Path) -> None:
+    machine = Machine(top, {})
+    machine.file.unlink()
+    for wrong in (("--claude", "0"), ("--claude", "-1"), ("--codex", "1000")):
+        machine.told("init", *wrong, status=2)
+        assert not machine.file.exists()
+    made = machine.told("init", "--claude", "2", "--codex", "1")
+    assert [profile["id"] for profile in made["profiles"]] == ["claude-1", "claude-2", "codex-1"]
+    assert made["enabled"] == 0
+    assert stat.S_IMODE(machine.file.stat().st_mode) == 0o600
+    before = machine.file.read_bytes()
+    assert machine.told("init", "--claude", "1", status=2)["code"] == "refused"
+    assert machine.file.read_bytes() == before
+    assert machine.told("contract")["contract_version"] == 2
+
+
+def test_without_a_registry_a_command_says_how_to_make_one(top: Path) -> None:
+    machine = Machine(top, {})
+    machine.file.unlink()
+    answer = machine.told("profile", "list", status=2)
+    assert answer["code"] == "registry_missing"
+    assert "fleet init" in answer["hint"]
+    named = machine.json("--config", str(top / "x.toml"), "profile", "list", status=2, env={"AGENT_FLEET_CONFIG": "no"})
+    assert str(top / "x.toml") in named["error"]
+    assert machine.json("profile", "list", status=2, env={"AGENT_FLEET_CONFIG": "rel/x"})["code"] == "bad_input"
+
+
+def test_an_unfinished_login_of_the_older_program_stops_what_could_harm_it(machine: Machine) -> None:
+    journals = machine.state / "transactions" / "credential-recovery"
+    journals.mkdir(parents=True, mode=0o700)
+    journal = journals / "toy-toy-1.json"
+    journal.write_text(json.dumps({"schema": 1, "kind": "credential-recovery", "provider": "toy", "profile": "toy-1"}))
+    journal.chmod(0o600)
+    for command in (
+        ("profile", "enable", "toy-1"),
+        ("profile", "provision", "--all"),
+        ("profile", "identity", "adopt", "toy-1"),
+    ):
+        assert machine.told(*command, status=2)["code"] == "pending_transaction"
+    refusal = machine.choose("t", status=2)
+    assert refusal["code"] == "pending_transaction"
+    assert "toy:toy-1" in refusal["error"]
+    machine.told("profile", "disable", "toy-1")
+
+
+def bound(machine: Machine, task: str, profile: str = "toy-1", *, recover: bool = False) -> subprocess.Popen[bytes]:
+    """A process that leases an account to itself, as `fleet exec` does, and then sleeps."""
+    code = f"""
+import os, sys, time
+sys.path.insert(0, {str(machine.site)!r})
+from agent_fleet.commands import Shared
+from agent_fleet.commands.desk import Desk
+from agent_fleet.accounts.selection import Request
+router = Desk(Shared({{}})).router
+if {recover}:
+    router.recover({task!r}, {str(machine.root)!r}, pid=os.getpid())
+else:
+    router.choose(Request(task={task!r}, pool="toy-crew", workspace={str(machine.root)!r}, profile={profile!r}), pid=os.getpid())
+print("bound", flush=True)
+time.sleep(600)
+"""
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], env=machine.environment(), cwd=machine.root, stdout=subprocess.PIPE
+    )
+    assert child.stdout is not None
+    with child.stdout:
+        assert child.stdout.readline() == b"bound\n"
+    return child
+
+
+def record_session(machine: Machine, task: str, profile: str, session: str) -> None:
+    """What a provider's start hook records."""
+    from agent_fleet.accounts.sessions import Session, Sessions
+    from agent_fleet.accounts.vault import Vault
+
+    Sessions(Vault(str(machine.state))).started(
+        Session(
+            task=task,
+            profile=profile,
+            provider="toy",
+            pool="toy-crew",
+            workspace=str(machine.root),
+            turn_end="/run/x.turn-ended",
+            session_id=session,
+            updated=0.0,
+            sequence=0,
+        )
+    )
