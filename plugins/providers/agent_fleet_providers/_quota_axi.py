@@ -1,7 +1,7 @@
 """What is left of an account, asked of `quota-axi` (https://www.npmjs.com/package/quota-axi), if the registry names that program.
 
-Its reply (0.1.7 to 0.1.40) has `providers[]` with `source`, `account`, `state.status` and `windows[]`. A reply from its cache or from
-the login of another program is none about this account.
+Its reply (0.1.7 to 0.1.40) has `providers[]` with `source`, `account`, `state.status` and `windows[]`. A reply from its cache or
+from the login of another program is none about this account.
 """
 
 from __future__ import annotations
