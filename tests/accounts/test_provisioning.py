@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent_fleet.accounts import provisioning
+from agent_fleet.accounts import documents, provisioning
 from agent_fleet.accounts.assets import share
 from agent_fleet.accounts.controls import controls_in
 from agent_fleet.accounts.provisioning import faults, hooks, owned, provision
@@ -126,7 +126,7 @@ def test_a_file_that_is_a_link_is_not_written_through(spec: AccountSpec, tmp_pat
 def test_what_a_running_session_writes_meanwhile_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, claude = tmp_path / "h", _claude_account.SPEC
     provision(str(home), keys(claude))
-    path, real, rounds = home / ".claude.json", provisioning.merged, iter(range(3))
+    path, real, rounds = home / ".claude.json", documents.merged, iter(range(3))
 
     def late(text: str, owned_keys: Any) -> str:
         result = real(text, owned_keys)

@@ -57,6 +57,7 @@ class Reply:
     tokens: Tokens | None = None
     delay: float = 0.0
     cut: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +143,12 @@ class Dialect(Protocol):
 
 
 class ScriptedServer:
-    """Serves a brain on a free loopback port while it is entered; `url` is its base address."""
+    """Serves a brain on a free loopback port while it is entered; `url` is its base address, `pages` what a GET finds."""
 
     def __init__(self, brain: Brain, dialect: Dialect) -> None:
         self.brain = brain
         self.turns: list[Turn] = []
+        self.pages: dict[str, Json] = {}
         self._dialect = dialect
         self._sent: list[tuple[str, Tokens]] = []
         self._lock = threading.Lock()
@@ -209,12 +211,17 @@ def _handler(server: ScriptedServer, dialect: Dialect) -> type[BaseHTTPRequestHa
             time.sleep(reply.delay)
             message = dialect.message(body, reply, tokens, number)
             if body.get("stream"):
-                self._events(dialect.stream(message), cut_after=dialect.cut_after() if reply.cut else "")
+                cut_after = dialect.cut_after() if reply.cut else ""
+                self._events(dialect.stream(message), cut_after=cut_after, headers=reply.headers)
             else:
                 self._json(200, message)
 
         def do_GET(self) -> None:
-            self._nothing_here()
+            page = server.pages.get(self.path.partition("?")[0])
+            if page is None:
+                self._nothing_here()
+            else:
+                self._json(200, page)
 
         def do_HEAD(self) -> None:
             self.send_response(200)
@@ -233,9 +240,16 @@ def _handler(server: ScriptedServer, dialect: Dialect) -> type[BaseHTTPRequestHa
             self.end_headers()
             self._write(data)
 
-        def _events(self, events: Iterator[tuple[str, Json]], *, cut_after: str = "") -> None:
+        def _events(
+            self,
+            events: Iterator[tuple[str, Json]],
+            *,
+            cut_after: str = "",
+            headers: Mapping[str, str] | None = None,
+        ) -> None:
             self.send_response(200)
-            self.send_header("content-type", "text/event-stream")
+            for name, value in {"content-type": "text/event-stream", **(headers or {})}.items():
+                self.send_header(name, value)
             self.send_header("transfer-encoding", "chunked")
             self.end_headers()
             for name, event in events:

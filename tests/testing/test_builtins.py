@@ -10,7 +10,8 @@ import pytest
 
 from agent_fleet.config import load
 from agent_fleet.plugins import CAPACITY, LANES, POLICIES, PROVIDERS, Family, Plugins
-from agent_fleet.testing import check_lane, check_policy, check_probe, check_provider
+from agent_fleet.protocols import Accounts
+from agent_fleet.testing import check_accounts, check_lane, check_policy, check_probe, check_provider
 from agent_fleet.testing.provider import Scripted
 
 TEMPLATES = """\
@@ -51,6 +52,21 @@ def test_policy(name: str, plugins: Plugins) -> None:
 @pytest.mark.parametrize("name", names(PROVIDERS))
 def test_provider(name: str, plugins: Plugins, tmp_path: Path) -> None:
     check_provider(plugins.get(PROVIDERS, name), tmp_path, need="command" if name == "command" else "agent")
+
+
+@pytest.mark.parametrize(
+    "name", [offer.name for offer in builtin().all(PROVIDERS) if isinstance(offer.thing, Accounts)]
+)
+def test_accounts(name: str, plugins: Plugins, tmp_path: Path) -> None:
+    check_accounts(plugins.get(PROVIDERS, name), tmp_path)
+
+
+def test_three_kinds_have_accounts() -> None:
+    assert [offer.name for offer in builtin().all(PROVIDERS) if isinstance(offer.thing, Accounts)] == [
+        "apikey",
+        "claude",
+        "codex",
+    ]
 
 
 @pytest.mark.parametrize("name", ["by-stdin", "by-file"])

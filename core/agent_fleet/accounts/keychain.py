@@ -108,10 +108,10 @@ def service_of(template: str, home: str) -> str:
 
 
 def _value(output: bytes) -> bytes:
-    """What was stored: `security -w` adds a newline, and prints what is no plain text in hexadecimal digits."""
+    """What was stored, a JSON object: `security -w` adds a newline, and prints what is not plain ASCII in hexadecimal digits."""
     text = output.removesuffix(b"\n")
     try:
         plain = bytes.fromhex(text.decode("ascii"))
     except ValueError:
         return text
-    return text if plain.isascii() and plain.decode("ascii").isprintable() else plain
+    return plain if plain.lstrip().startswith(b"{") else text

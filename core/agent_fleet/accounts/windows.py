@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, get_args
@@ -88,10 +87,10 @@ def checked(reading: Any, source: str, now: float) -> QuotaReading:
     )
 
 
-def _windows(given: Iterable[Any], now: float) -> tuple[Window, ...]:
+def _windows(given: Any, now: float) -> tuple[Window, ...]:
     found: dict[str, Window] = {}
     doubtful: set[str] = set()
-    for each in list(given)[:MOST_WINDOWS]:
+    for each in given[:MOST_WINDOWS] if isinstance(given, (list, tuple)) else ():
         left = remaining(each.remaining) if isinstance(each, Window) else None
         if left is None:
             continue

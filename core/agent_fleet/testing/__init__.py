@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from agent_fleet.testing.accounts import check_accounts
     from agent_fleet.testing.board import new_board
     from agent_fleet.testing.lanes import check_lane
     from agent_fleet.testing.policies import check_policy
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer",
     "FleetProject",
+    "check_accounts",
     "check_lane",
     "check_policy",
     "check_probe",
@@ -34,6 +36,7 @@ pytest_plugins = ("agent_fleet.testing.fixtures",)
 _HOMES = {
     "Answer": "project",
     "FleetProject": "project",
+    "check_accounts": "accounts",
     "check_lane": "lanes",
     "check_policy": "policies",
     "check_probe": "probes",

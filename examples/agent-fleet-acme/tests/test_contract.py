@@ -2,7 +2,7 @@ from pathlib import Path
 
 from agent_fleet_acme import Acme
 
-from agent_fleet.testing import FleetProject, check_provider
+from agent_fleet.testing import FleetProject, check_accounts, check_provider
 
 ANSWER = ('{"type": "text", "text": "I look."}', '{"type": "answer", "text": "The test passes."}')
 PROGRAM = f"#!/bin/sh\ncat >prompt.seen\nprintf '%s\\n' '{ANSWER[0]}' '{ANSWER[1]}'\n"
@@ -10,6 +10,11 @@ PROGRAM = f"#!/bin/sh\ncat >prompt.seen\nprintf '%s\\n' '{ANSWER[0]}' '{ANSWER[1
 
 def test_contract(tmp_path: Path) -> None:
     check_provider(Acme(), tmp_path, answer=ANSWER)
+
+
+def test_accounts(tmp_path: Path) -> None:
+    if check_accounts(Acme(), tmp_path).homes != ("ACME_HOME",):
+        raise AssertionError("acme does not say where its accounts live")
 
 
 def test_a_task_is_worked(fleet_project: FleetProject) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agent_fleet.api import Account, QuotaReading, Window, moment, remaining
@@ -36,7 +36,7 @@ class LastRun:
             event = _loaded(lines[number])
             info = table(event.get("rate_limit_info"))
             if event.get("type") == "rate_limit_event" and info:
-                at = _when(event, lines[:number], now)
+                at = _when(event, (*reversed(lines[:number]), *lines[number + 1 :]), now)
                 return reading(info, self.name, at, now)
         return None
 
@@ -79,9 +79,9 @@ def _left(row: Mapping[str, Any]) -> float | None:
     return remaining(None, 100.0 * used)
 
 
-def _when(event: Mapping[str, Any], before: list[bytes], now: float) -> float | None:
-    """When the event was printed: its own time, else that of the nearest event before it. Without either it is unknown."""
-    for line in (None, *reversed(before)):
+def _when(event: Mapping[str, Any], others: Iterable[bytes], now: float) -> float | None:
+    """When the event was printed: its own time, else that of the nearest event before it, else of the first one after it."""
+    for line in (None, *others):
         entry = event if line is None else _loaded(line) if b'"timestamp"' in line else {}
         found = moment(entry.get("timestamp"), now)
         if found is not None:
