@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_fleet.accounts.environment import Person, environment, is_trusted, person, safe_path
+from agent_fleet.accounts.environment import Person, allowed, environment, is_trusted, person, safe_path
 from agent_fleet.accounts.spec import AccountSpec
+from agent_fleet.errors import FleetError
 from agent_fleet_providers import _claude_account, _codex_account
 
 WHO = Person("somebody", "/home/somebody")
@@ -141,3 +142,11 @@ def test_the_person_is_whoever_runs_this(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("HOME", "/elsewhere")
     assert person().name != "someone-else"
     assert person().home != "/elsewhere"
+
+
+def test_a_list_of_what_may_stay_is_one() -> None:
+    assert allowed({}, "claude") == ()
+    assert allowed({"environment_allow": ["HTTPS_PROXY", "MY_*"]}, "claude") == ("HTTPS_PROXY", "MY_*")
+    for bad in ("HTTPS_PROXY", 7, [7], ["a b"], ["*"], ["A=B"], [""]):
+        with pytest.raises(FleetError, match="environment_allow of claude"):
+            allowed({"environment_allow": bad}, "claude")

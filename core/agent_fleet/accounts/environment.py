@@ -6,9 +6,10 @@ A deny list with one way back: what the person allows by name is let through, un
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from agent_fleet.accounts.spec import AccountSpec, Surroundings
 from agent_fleet.errors import FleetError
@@ -33,6 +34,7 @@ SCRUBBED = (
     *("GCONV_PATH", "LOCPATH", "NLSPATH", "GIT_ASKPASS", "GIT_TERMINAL_PROMPT", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE"),
     *("SUDO_ASKPASS", "GCM_GUI_PROMPT", "GCM_INTERACTIVE", "GCM_MODAL_PROMPT"),
 )
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
 SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")
 
 
@@ -86,6 +88,20 @@ def environment(
         **policy.sets,
         **(dict.fromkeys(spec.homes, home) if home else {}),
     }
+
+
+def allowed(options: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    """The names that `environment_allow` of a provider's table lets through. Raises `bad_config` for what is no list of names."""
+    given = options.get("environment_allow", [])
+    if not isinstance(given, (list, tuple)) or not all(
+        isinstance(each, str) and _NAME.fullmatch(each) for each in given
+    ):
+        raise FleetError(
+            "bad_config",
+            f"environment_allow of {where} is no list of names of variables",
+            hint='write it as ["HTTPS_PROXY", "SSL_CERT_FILE"]; a name may end in *',
+        )
+    return tuple(given)
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:

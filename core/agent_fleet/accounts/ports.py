@@ -154,6 +154,13 @@ class ProviderPort:
             keychain=keychain,
         )
 
+    def _named_keys(self, profile: Profile, spec: AccountSpec) -> dict[str, str]:
+        """The keys that the profile names; none if one of them is not there, which the state of its login tells."""
+        try:
+            return credentials.handed_over(spec, profile.options, self.environ)
+        except FleetError:
+            return {}
+
     def account(self, profile: Profile) -> Account:
         """The profile as its provider sees it when it is asked something."""
         spec = self.spec(profile.provider)
@@ -171,6 +178,8 @@ class ProviderPort:
                 self.environ,
                 environment.person(),
                 path=environment.safe_path(self.environ.get("PATH", "")),
+                allow=environment.allowed(self.registry.providers[profile.provider].options, profile.provider),
+                sets=self._named_keys(profile, spec),
             ),
             options={key: str(value) for key, value in profile.options.items()},
             tools=tools,
