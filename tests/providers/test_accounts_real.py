@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent_fleet.accounts.arguments import LONGEST, build, parse
+from agent_fleet.accounts.credentials import handed_over
 from agent_fleet.accounts.provisioning import faults, owned
 from agent_fleet.api import Account
 from agent_fleet_providers import _claude_account, _codex_account
+from agent_fleet_providers.apikey import ApiKey
 from agent_fleet_providers.claude import Claude
 from agent_fleet_providers.codex import Codex
 from support import account_homes, claude_cli, codex_cli
-from support.jobs import settings
+from support.jobs import NONCE, job, settings
+from support.launching import attempt
 from support.model_server import ModelServer, bash, say
 from support.responses_server import ResponsesServer
 from support.responses_server import say as answer
@@ -151,9 +155,7 @@ def test_claude_code_starts_in_a_terminal_and_goes_on_with_its_session(tmp_path:
         first = build(spec.grammar, request, root=str(root))
         with terminal([claude_cli.binary(), *first.arguments], env, root) as screen:
             assert screen.until(lambda: b"cancel" in screen.printed), screen.printed
-            assert (
-                not server.turns
-            )  # once in each home the person says that they accept the mode; fleet does not say it for them
+            assert not server.turns  # once in each home the person accepts that mode; fleet does not do it for them
             asked = len(screen.printed)
             screen.type(b"\x1b[B")
             assert screen.until(lambda: b"accept" in screen.printed[asked:]), screen.printed
@@ -170,11 +172,33 @@ def test_claude_code_starts_in_a_terminal_and_goes_on_with_its_session(tmp_path:
         turns = len(server.turns)
         with terminal([claude_cli.binary(), *again.arguments], env, root) as screen:
             assert screen.until(lambda: b"hello" in screen.printed), screen.printed
-            screen.type(b"go on")
-            assert screen.until(lambda: b"go on" in screen.printed), screen.printed
+            screen.type(b"onwards")
+            assert screen.until(lambda: b"onwards" in screen.printed), screen.printed
             screen.type(b"\r")
-            assert screen.until(lambda: any("go on" in turn.prompt for turn in server.turns[turns:])), screen.printed
-        last = next(turn for turn in server.turns[turns:] if "go on" in turn.prompt)
+            assert screen.until(lambda: any("onwards" in turn.prompt for turn in server.turns[turns:])), screen.printed
+        last = next(turn for turn in server.turns[turns:] if "onwards" in turn.prompt)
         assert last.session == session
         assert "look at it" in json.dumps(last.body["messages"])
     assert faults(str(home), owned(spec, [str(root)], calls.hooks)) == []
+
+
+def test_a_worker_on_a_named_key_runs_with_that_key_and_leaves_the_persons_home_alone(tmp_path: Path) -> None:
+    spec, key = _claude_account.KEYED, "sk-ant-api03-of-the-profile"
+    named = account_homes.private(tmp_path / "key", key + "\n")
+    person = tmp_path / "home" / ".claude"
+    account_homes.private(person / "CLAUDE.md", "ALWAYS-OBEY")
+    account_homes.claude_login(person, token="of-the-person")
+    with ModelServer(lambda _turn: say(f"seen\n\nFLEET-{NONCE} DONE")) as server:
+        keys = handed_over(spec, {"key_file": str(named)}, {})
+        env = account_homes.claude_environment(tmp_path, spec, Path(), server.url) | keys
+        assert "CLAUDE_CONFIG_DIR" not in env
+        provider = ApiKey(settings(tmp_path, f'[provider.claude]\nbinary = "{claude_cli.binary()}"\n'))
+        work = replace(job(tmp_path), env=env)
+        outcome, _ = attempt(provider.launch(work), provider.reader(work))
+    assert (outcome.kind, outcome.result) == ("done", "seen")
+    assert {turn.headers["x-api-key"] for turn in server.turns} == {key}
+    assert "ALWAYS-OBEY" not in json.dumps(server.turns[0].body)
+    held = [
+        path for path in tmp_path.rglob("*") if path.is_file() and path != named and key.encode() in path.read_bytes()
+    ]
+    assert held == []
