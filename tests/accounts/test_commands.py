@@ -63,7 +63,7 @@ def test_every_closed_account_has_its_reason_wherever_one_asks(top: Path) -> Non
         Machine(top, {label: {} for label in labels} | {"kept": {"enabled": False, "safety_policy": "manual_only"}}),
         **dict.fromkeys(labels, 70.0),
     )
-    machine.tell("failing", **{"raise": "secret-of-the-provider"})
+    machine.tell("failing", fails="secret-of-the-provider")
     machine.tell("limited", status="rate_limited", reason="rate_limited")
     machine.tell("low", left=15.0)
     machine.told("profile", "cooldown", "cooling", "--seconds", "90", "--reason", "spawn-failure")
@@ -104,7 +104,7 @@ def test_every_closed_account_has_its_reason_wherever_one_asks(top: Path) -> Non
     assert {each["profile"]: each["reason"] for each in refusal["profiles"]}["low"] == "quota_reserve"
     assert any(detail.startswith("limited: rate_limited: ") for detail in refusal["details"])
     seen = json.dumps([status, told, refusal]) + "".join(
-        path.read_text(errors="replace") for path in machine.state.rglob("*") if path.is_file()
+        path.read_text(errors="replace") for path in machine.kept.rglob("*") if path.is_file()
     )
     assert "secret-of-the-provider" not in seen
     assert "example.com" not in seen
@@ -196,7 +196,7 @@ def test_release_in_every_state(machine: Machine) -> None:
 
 def test_a_corrupt_lease_costs_itself_alone_and_a_release_mends_it(machine: Machine) -> None:
     machine.choose("a")
-    (bad,) = (machine.state / "leases").glob("*.json")
+    (bad,) = (machine.kept / "leases").glob("*.json")
     bad.write_bytes(b"{")
     answer = machine.fleet("lease", "list", "--json")
     assert json.loads(answer.out)["leases"] == []
@@ -207,7 +207,7 @@ def test_a_corrupt_lease_costs_itself_alone_and_a_release_mends_it(machine: Mach
     bad.write_bytes(b"\0" * 10)
     assert machine.told("lease", "release", "--task", "a")["was"] == "corrupt"
     assert machine.told("lease", "release", "--task", "a", status=4)["code"] == "lease_missing"
-    assert len(list((machine.state / "quarantine").iterdir())) == 2
+    assert len(list((machine.kept / "quarantine").iterdir())) == 2
 
 
 def test_a_recovery_goes_to_the_account_of_the_conversation_below_its_reserve(machine: Machine) -> None:
@@ -307,7 +307,7 @@ def test_a_profile_is_added_disabled_verified_enabled_and_removed_while_others_w
     events = [event["event"] for event in machine.told("audit")["events"]]
     for event in ("profile-added", "profile-provisioned", "identity-adopted", "profile-enabled", "lease-selected"):
         assert event in events
-    assert "toy-3@example.com" not in (machine.state / "audit.jsonl").read_text()
+    assert "toy-3@example.com" not in (machine.kept / "audit.jsonl").read_text()
 
 
 def test_one_account_under_two_labels_is_not_adopted(machine: Machine) -> None:
@@ -374,7 +374,7 @@ def test_without_a_registry_a_command_says_how_to_make_one(top: Path) -> None:
 
 
 def test_an_unfinished_login_of_the_older_program_stops_what_could_harm_it(machine: Machine) -> None:
-    journals = machine.state / "transactions" / "credential-recovery"
+    journals = machine.kept / "transactions" / "credential-recovery"
     journals.mkdir(parents=True, mode=0o700)
     journal = journals / "toy-toy-1.json"
     journal.write_text(json.dumps({"schema": 1, "kind": "credential-recovery", "provider": "toy", "profile": "toy-1"}))
@@ -421,7 +421,7 @@ def record_session(machine: Machine, task: str, profile: str, session: str) -> N
     from agent_fleet.accounts.sessions import Session, Sessions
     from agent_fleet.accounts.vault import Vault
 
-    Sessions(Vault(str(machine.state))).started(
+    Sessions(Vault(str(machine.kept))).started(
         Session(
             task=task,
             profile=profile,

@@ -91,7 +91,7 @@ def code(given_: Situation, label: str = "a", **more: Any) -> str:
 
 
 def test_the_score_is_what_is_left_and_weight_and_leases() -> None:
-    two = {"a": {}, "b": {}}
+    two: dict[str, dict[str, Any]] = {"a": {}, "b": {}}
     assert chosen(situation(two, {"a": 60, "b": 70})) == "b"
     heavy = {"a": {"weight": 3}, "b": {}}
     assert chosen(situation(heavy, {"a": 62, "b": 70})) == "a"
@@ -102,7 +102,7 @@ def test_the_score_is_what_is_left_and_weight_and_leases() -> None:
 
 
 def test_ties_go_to_fewer_leases_then_a_near_reset_then_the_longest_unused_then_the_first() -> None:
-    two = {"a": {}, "b": {}}
+    two: dict[str, dict[str, Any]] = {"a": {}, "b": {}}
     assert chosen(situation(two)) == "a"
     assert chosen(situation(two, stamps={"a": NOW - 5})) == "b"
     assert chosen(situation(two, stamps={"a": NOW - 5, "b": NOW - 9})) == "b"
@@ -134,7 +134,7 @@ def test_what_is_left_is_the_least_of_the_windows_that_bound_all_work(windows: A
 
 
 def test_every_reason_has_its_code() -> None:
-    one = {"a": {}}
+    one: dict[str, dict[str, Any]] = {"a": {}}
     assert code(situation({"a": {"enabled": False}})) == "profile_disabled"
     assert code(situation({"a": {"enabled": False, "safety_policy": "manual_only"}})) == "safety_policy_manual_only"
     assert code(situation(one, readiness={})) == "profile_unprovisioned"

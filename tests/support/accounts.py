@@ -35,8 +35,8 @@ class Numbers:
             told = json.load(file)
         if "sleep" in told:
             time.sleep(told["sleep"])
-        if "raise" in told:
-            raise RuntimeError(told["raise"])
+        if "fails" in told:
+            raise RuntimeError(told["fails"])
         rows = tuple(
             Window(id=name, kind="session" if name == "five_hour" else "weekly", remaining=left, resets_at=told.get("resets_at"))
             for name, left in told.get("windows", {}).items()
@@ -172,7 +172,7 @@ class Machine(Project):
         self.file = root / "accounts.toml"
         self.file.write_text(registry_text(root, profiles, **settings), encoding="utf-8")
         self.file.chmod(0o600)
-        self.state = root / "state"
+        self.kept = root / "state"
 
     def environment(self, **more: str) -> dict[str, str]:
         found = super().environment()
@@ -208,7 +208,7 @@ class Machine(Project):
     def forget(self, *labels: str) -> None:
         """Lose what was seen of these accounts."""
         for label in labels:
-            (self.state / "quota" / f"{label}.json").unlink(missing_ok=True)
+            (self.kept / "quota" / f"{label}.json").unlink(missing_ok=True)
 
     def choose(self, task: str, *more: str, status: int = 0) -> dict[str, Any]:
         arguments = ("--task", task, "--pool", "toy-crew", "--workspace", str(self.root), *more)
@@ -220,7 +220,7 @@ class Machine(Project):
     def tree(self) -> dict[str, bytes]:
         """Every file of state and homes, but for locks and what was seen of the accounts."""
         found = {}
-        for top in (self.state, self.top / "share", self.file):
+        for top in (self.kept, self.top / "share", self.file):
             for path in [top] if top.is_file() else sorted(top.rglob("*")):
                 name = str(path.relative_to(self.top))
                 if path.is_file() and not name.startswith(("state/locks", "state/quota")) and path.name != "looks":

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_fleet.accounts.registry import LABEL
-from agent_fleet.accounts.stored import check_schema, iso, number, seconds, texts
+from agent_fleet.accounts.stored import check_schema, iso, moment, seconds, texts
 from agent_fleet.accounts.vault import Vault
 from agent_fleet.errors import FleetError
 from agent_fleet.queue.files import BadFileError
@@ -51,7 +51,7 @@ def parse(found: Mapping[str, Any], stem: str) -> Cooldown:
     return Cooldown(
         **words,
         created=seconds(found.get("created_at"), "created_at"),
-        expires=number(found.get("expires_unix"), "expires_unix"),
+        expires=moment(found.get("expires_unix"), "expires_unix"),
         scope=scope,
     )
 

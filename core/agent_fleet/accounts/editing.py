@@ -58,7 +58,7 @@ def set_profile(document: TOMLDocument, label: str, **values: Any) -> None:
 
 
 def remove_profile(document: TOMLDocument, label: str) -> None:
-    table(document, "profiles").remove(label)
+    del table(document, "profiles")[label]
 
 
 def set_projects(document: TOMLDocument, provider: str, paths: Iterable[str]) -> None:

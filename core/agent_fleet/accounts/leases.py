@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from agent_fleet import identity
 from agent_fleet.accounts import vault as vaults
-from agent_fleet.accounts.stored import check_schema, iso, key_of, number, seconds, texts
+from agent_fleet.accounts.stored import check_schema, iso, key_of, moment, number, seconds, texts
 from agent_fleet.accounts.values import Lease
 from agent_fleet.accounts.vault import Vault
 from agent_fleet.queue.files import BadFileError
@@ -132,14 +132,14 @@ def parse(found: Mapping[str, Any], stem: str) -> Lease:
     if words["workspace"] != os.path.normpath(words["workspace"]) or not os.path.isabs(words["workspace"]):
         raise BadFileError("workspace is no plain absolute path")
     seconds(found.get("created_at"), "created_at")
-    created = number(found.get("created_unix"), "created_unix")
+    created = moment(found.get("created_unix"), "created_unix")
     state = _state(found)
     is_bound = state == "running"
     return Lease(
         **words,
         state=state,
         created=created,
-        renewed=number(found.get("renewed_unix", created), "renewed_unix"),
+        renewed=moment(found.get("renewed_unix", created), "renewed_unix"),
         renewed_uptime=number(found.get("renewed_uptime", 0.0), "renewed_uptime"),
         boot=_text(found, "boot"),
         pid=found["pid"] if is_bound else None,

@@ -14,6 +14,8 @@ from agent_fleet.queue.files import BadFileError
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|\+00:00)", re.ASCII)
 
+_YEAR_9999 = 253370764800.0
+
 
 def key_of(task: str) -> str:
     """The name under which a task's files and audit lines stand: its text appears in neither."""
@@ -55,6 +57,14 @@ def number(value: object, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise BadFileError(f"{what} is no number")
     return float(value)
+
+
+def moment(value: object, what: str) -> float:
+    """Seconds since the epoch as a number that can be written as a date. Raises BadFileError."""
+    found = number(value, what)
+    if not 0 <= found < _YEAR_9999:
+        raise BadFileError(f"{what} is no time")
+    return found
 
 
 def check_schema(found: Mapping[str, Any], *allowed: int) -> int:

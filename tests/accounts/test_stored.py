@@ -1,0 +1,407 @@
+"""The files of accounts: those that the older program wrote, those that are wrong, and clocks that jump."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_fleet.accounts import audit, cooldowns, fence, leases, sessions, stamps
+from agent_fleet.accounts.cooldowns import Cooldowns
+from agent_fleet.accounts.leases import Leases
+from agent_fleet.accounts.pins import Pins, fingerprint, salt_of
+from agent_fleet.accounts.proofs import Proofs
+from agent_fleet.accounts.sessions import Session, Sessions
+from agent_fleet.accounts.stored import key_of
+from agent_fleet.accounts.values import Lease
+from agent_fleet.accounts.vault import Vault
+from agent_fleet.errors import FleetError
+from agent_fleet.queue.files import BadFileError
+from support.accounts import clock
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Vault:
+    return Vault(str(tmp_path / "state"))
+
+
+def put(vault: Vault, directory: str, stem: str, content: Any, mode: int = 0o600) -> Path:
+    """Write a file as another program would have."""
+    path = Path(vault.root) / directory / f"{stem}.json"
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    path.chmod(mode)
+    return path
+
+
+def old_lease(task: str = "demo-7", **more: Any) -> dict[str, Any]:
+    return {
+        "schema": 2,
+        "task": task,
+        "profile": "codex-blue",
+        "provider": "codex",
+        "pool": "codex-crew",
+        "workspace": "/src/app",
+        "state": "reserved",
+        "pid": None,
+        "process_start": None,
+        "hostname": "box",
+        "created_at": "2026-05-04T10:00:00.000001+00:00",
+        "created_unix": time.time(),
+        "bound_at": None,
+        **more,
+    }
+
+
+def old_session(task: str = "demo-7", schema: int = 1, **more: Any) -> dict[str, Any]:
+    return {
+        "schema": schema,
+        "task": task,
+        "profile": "codex-blue",
+        "provider": "codex",
+        "pool": "codex-crew",
+        "workspace": "/src/app",
+        "turn_end": "/run/x/demo-7.turn-ended",
+        "session_id": "01abc-def",
+        "updated_at": "2026-05-04T10:02:00.5+00:00",
+        **({"session_event_seq": 3} if schema == 2 else {}),
+        **more,
+    }
+
+
+def running(pid: int, **more: Any) -> dict[str, Any]:
+    bound = {"pid": pid, "process_start": "Mon May  4 10:00:05 2026", "bound_at": "2026-05-04T10:00:05+00:00"}
+    return old_lease(state="running", **{**bound, **more})
+
+
+# ------------------------------------------------------------------------------------------------------------ leases
+
+
+def test_a_reservation_of_the_older_program_lasts_by_the_wall_clock(vault: Vault) -> None:
+    now = clock()
+    for age, counts in ((0, True), (29, True), (31, False), (-29, True), (-31, False), (-1e9, False)):
+        put(vault, "leases", key_of("demo-7"), old_lease(created_unix=now.now - age))
+        assert (len(Leases(vault).active(now, 30)) == 1) is counts, age
+
+
+def test_a_running_lease_of_the_older_program_counts_until_nothing_has_its_number(vault: Vault) -> None:
+    child = subprocess.Popen(["sleep", "600"])
+    put(vault, "leases", key_of("demo-7"), running(child.pid))
+    assert [lease.pid for lease in Leases(vault).active(clock(), 30)] == [child.pid]
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert Leases(vault).active(clock(), 30) == []
+    child.wait()
+    assert Leases(vault).active(clock(), 30) == []
+
+
+def test_a_number_that_the_kernel_gave_to_another_process_holds_nothing(vault: Vault) -> None:
+    child = subprocess.Popen(["sleep", "600"])
+    mine = leases.bind(leases.parse(old_lease(), key_of("demo-7")), clock(), child.pid)
+    Leases(vault).write(mine)
+    (again,) = Leases(vault).active(clock(), 30)
+    assert leases.record(again) == leases.record(mine)
+    pid, start, *rest = mine.identity.split(":")
+    reused = ":".join([pid, str(int(start) - 1), *rest])
+    Leases(vault).write(Lease(**{**{f: getattr(mine, f) for f in Lease.__slots__}, "identity": reused}))
+    assert Leases(vault).active(clock(), 30) == []
+    child.kill()
+    child.wait()
+
+
+def test_a_reservation_of_ours_does_not_care_what_is_done_to_the_clock(vault: Vault) -> None:
+    now = clock()
+    Leases(vault).write(leases.reserve(leases.parse(old_lease(), key_of("demo-7")), now))
+    kept = Leases(vault)
+    for jump in (-1e8, 1e8):
+        assert len(kept.active(clock(now=now.now + jump), 30)) == 1
+    assert kept.active(clock(uptime=now.uptime + 31), 30) == []
+    assert kept.active(clock(boot="another"), 30) == []
+    if now.boot:
+        assert len(kept.active(clock(uptime=now.uptime + 29), 30)) == 1
+
+
+WRONG_LEASES = [
+    "",
+    "{",
+    "[]",
+    "null",
+    "{" * 100_000,
+    old_lease(schema=1),
+    old_lease(schema=True),
+    old_lease(task="other"),
+    old_lease(task=""),
+    old_lease(profile=7),
+    old_lease(workspace="src"),
+    old_lease(workspace="/src/../app"),
+    old_lease(created_at="yesterday"),
+    old_lease(created_unix="1"),
+    old_lease(created_unix=True),
+    old_lease(state="idle"),
+    old_lease(pid=4),
+    running(0),
+    running(-1),
+    running(2**40),
+    running(1, process_start=""),
+    running(1, bound_at=None),
+    running(1, identity=7),
+]
+
+
+@pytest.mark.parametrize("content", WRONG_LEASES, ids=range(len(WRONG_LEASES)))
+def test_a_wrong_lease_costs_itself_alone(vault: Vault, content: Any) -> None:
+    bad = put(vault, "leases", key_of("demo-7"), content)
+    put(vault, "leases", key_of("good"), old_lease("good"))
+    before = bad.read_bytes()
+    assert [lease.task for lease in Leases(vault).active(clock(), 30)] == ["good"]
+    assert bad.read_bytes() == before
+    assert any(bad.name in notice for notice in vault.notices)
+    assert [lease.task for lease in Leases(vault).active(clock(), 30, sweep=True)] == ["good"]
+    assert not bad.exists()
+    (kept,) = (Path(vault.root) / "quarantine").iterdir()
+    assert kept.read_bytes() == before
+
+
+def test_an_unsafe_file_is_not_believed(vault: Vault, tmp_path: Path) -> None:
+    good = old_lease()
+    path = put(vault, "leases", key_of("demo-7"), good, mode=0o640)
+    assert Leases(vault).of("demo-7") is None
+    path.chmod(0o600)
+    assert Leases(vault).of("demo-7") is not None
+    os.link(path, tmp_path / "twice")
+    assert Leases(vault).of("demo-7") is None
+    path.unlink()
+    path.symlink_to(tmp_path / "twice")
+    assert Leases(vault).of("demo-7") is None
+    path.unlink()
+    os.mkfifo(path, 0o600)
+    assert Leases(vault).of("demo-7") is None
+    assert len(vault.notices) >= 3
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.sampled_from(sorted(old_lease())), st.none() | st.integers() | st.text() | st.floats()))
+def test_no_content_of_a_lease_can_break_more_than_itself(more: dict[str, Any]) -> None:
+    try:
+        found = leases.parse({**old_lease(), **more}, key_of("demo-7"))
+    except BadFileError:
+        return
+    again = leases.parse(json.loads(json.dumps(leases.record(found))), key_of(found.task))
+    assert leases.record(again) == leases.record(found)
+
+
+# ---------------------------------------------------------------------------------------------------------- sessions
+
+
+def test_an_older_session_reads_as_zero_and_counts_from_its_next_start(vault: Vault) -> None:
+    path = put(vault, "sessions", key_of("demo-7"), old_session())
+    before = path.read_bytes()
+    known = Sessions(vault).must("demo-7")
+    assert sessions.record(known)["session_event_seq"] == 0
+    assert path.read_bytes() == before
+    with pytest.raises(FleetError, match="already bound to another identity"):
+        Sessions(vault).started(Session(**{**_fields(known), "session_id": "other"}))
+    assert path.read_bytes() == before
+    assert [Sessions(vault).started(known).sequence for _ in range(3)] == [1, 2, 3]
+    stored = json.loads(path.read_text())
+    assert (stored["schema"], stored["session_event_seq"]) == (2, 3)
+    assert set(stored) == set(old_session(schema=2))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def _fields(found: Session) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in Session.__slots__}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        old_session(schema=3),
+        old_session(extra=1),
+        old_session(turn_end="/x"),
+        old_session(turn_end="x.turn-ended"),
+        old_session(session_id="../x"),
+        old_session(pool=""),
+        old_session(updated_at="2026-05-04"),
+        old_session(schema=2, session_event_seq=0),
+        old_session(schema=2, session_event_seq=2**63),
+        old_session(schema=2, session_event_seq=True),
+    ],
+    ids=range(11),
+)
+def test_a_wrong_session_is_never_resumed_and_can_be_removed(vault: Vault, content: Any) -> None:
+    path = put(vault, "sessions", key_of("demo-7"), content)
+    with pytest.raises(FleetError) as refusal:
+        Sessions(vault).must("demo-7")
+    assert refusal.value.code == "corrupt"
+    assert Sessions(vault).all() == []
+    assert Sessions(vault).remove("demo-7") is None
+    assert not path.exists()
+    with pytest.raises(FleetError, match="no recorded provider session"):
+        Sessions(vault).must("demo-7")
+
+
+# ------------------------------------------------------------------------------------------- cooldowns, stamps, proofs
+
+
+def test_cooldowns_of_both_programs_count_until_their_time(vault: Vault) -> None:
+    now = time.time()
+    entry = {
+        "schema": 1,
+        "profile": "a",
+        "reason": "x",
+        "created_at": "2026-05-04T10:00:00+00:00",
+        "expires_unix": now + 60,
+    }
+    put(vault, "cooldowns", "a", entry)
+    put(vault, "cooldowns", "b", {**entry, "profile": "a"})
+    put(vault, "cooldowns", "c", {**entry, "profile": "c", "expires_unix": now - 1})
+    put(vault, "cooldowns", "d", {**entry, "profile": "d", "expires_unix": 1e300})
+    put(vault, "cooldowns", "e", "{")
+    assert set(Cooldowns(vault).active(now)) == {"a"}
+    assert any("/b.json" in notice for notice in vault.notices)
+    Cooldowns(vault).begin("c", "limit", 60, scope="opus")
+    Cooldowns(vault).begin("c", "limit", 60)
+    assert len(Cooldowns(vault).active(now)["c"]) == 2
+    assert set(cooldowns.record(Cooldowns(vault).active(now)["c"][0])) >= set(entry)
+    assert Cooldowns(vault).clear("c")
+    assert "c" not in Cooldowns(vault).active(now)
+    assert Cooldowns(vault).clear("e")
+    assert not Cooldowns(vault).clear("e")
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"a": 1}', '{"a": "then"}', "\x00"])
+def test_unreadable_stamps_are_as_if_there_were_none(vault: Vault, content: str) -> None:
+    assert stamps.read(vault) == {}
+    Path(vault.root).mkdir(mode=0o700)
+    path = Path(vault.root) / "selection.json"
+    path.write_text(content)
+    path.chmod(0o600)
+    assert stamps.read(vault) == {}
+    stamps.write(vault, {"a": 1_800_000_000.0})
+    assert stamps.read(vault) == {"a": 1_800_000_000.0}
+
+
+def test_the_numbers_of_the_older_program_are_read_again(vault: Vault) -> None:
+    """Its fingerprints are not salted, so one of them could never be compared with one of ours."""
+    entry = {
+        "schema": 1,
+        "profile": "a",
+        "provider": "claude",
+        "status": "fresh",
+        "reported_status": "fresh",
+        "reason": None,
+        "headroom_percent": 41.0,
+        "windows": [{"id": "five_hour", "kind": "session", "remaining_percent": 41.0, "resets_at": None}],
+        "verified_at": "2026-05-04T09:59:58+00:00",
+        "refreshed_at": "2026-05-04T10:00:00+00:00",
+        "identity_fingerprint": "f" * 64,
+        "identity_source": "quota-account",
+        "credential_state": "present",
+    }
+    put(vault, "quota", "a", entry)
+    assert Proofs(vault).of("a") is None
+    put(vault, "quota", "a", {**entry, "stamp": "s", "source": "x"})
+    assert Proofs(vault).of("a") is not None
+
+
+# ------------------------------------------------------------------------------------------------- identities and salt
+
+
+def test_a_fingerprint_is_of_this_installation_alone(vault: Vault, tmp_path: Path) -> None:
+    salt = salt_of(vault)
+    assert salt_of(vault) == salt
+    other = salt_of(Vault(str(tmp_path / "else")))
+    mine = fingerprint(salt, "toy", "me@example.com")
+    assert mine == fingerprint(salt, "toy", " ME@Example.COM ")
+    assert len({mine, fingerprint(other, "toy", "me@example.com"), fingerprint(salt, "else", "me@example.com")}) == 3
+    assert fingerprint(salt, "toy", "  ") == ""
+    (Path(vault.root) / "identity" / "salt.json").write_text("{}")
+    with pytest.raises(FleetError) as refusal:
+        salt_of(vault)
+    assert refusal.value.code == "corrupt"
+
+
+def test_a_wrong_pin_is_none(vault: Vault) -> None:
+    put(vault, "identity", "pin-a", {"schema": 1, "profile": "b"})
+    assert Pins(vault).of("a") is None
+    assert vault.notices
+
+
+# ------------------------------------------------------------------------------------------------------ audit and vault
+
+
+def test_the_audit_is_turned_over_and_bad_lines_are_left_out(vault: Vault) -> None:
+    for number in range(40):
+        audit.note(vault, "e", task=f"a secret task {number}", largest=4000, number=number)
+    assert (Path(vault.root) / "audit.1.jsonl").exists()
+    with (Path(vault.root) / "audit.jsonl").open("ab") as file:
+        file.write(b'nonsense\n{"event": 1}\n\xff\n')
+    found = audit.newest(vault, 15)
+    assert [event["number"] for event in found] == list(range(25, 40))
+    text = "".join(path.read_text(errors="replace") for path in Path(vault.root).glob("audit*"))
+    assert "secret" not in text
+    assert stat.S_IMODE((Path(vault.root) / "audit.jsonl").stat().st_mode) == 0o600
+
+
+def test_all_that_is_made_is_private_whatever_the_umask(vault: Vault) -> None:
+    before = os.umask(0)
+    try:
+        Cooldowns(vault).begin("a", "x", 5)
+        salt_of(vault)
+        audit.note(vault, "e")
+        with vault.lock("x", "a test"):
+            pass
+    finally:
+        os.umask(before)
+    for path in [Path(vault.root), *Path(vault.root).rglob("*")]:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_a_directory_that_others_may_use_is_refused(vault: Vault) -> None:
+    Cooldowns(vault).begin("a", "x", 5)
+    (Path(vault.root) / "cooldowns").chmod(0o750)
+    with pytest.raises(FleetError) as refusal:
+        Cooldowns(vault).begin("a", "x", 5)
+    assert refusal.value.code == "refused"
+
+
+def test_a_lock_is_free_the_moment_its_holder_is_killed_and_says_who_has_it(vault: Vault) -> None:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with vault.lock("x", "a long look"):
+            os.write(writer, b"!")
+            time.sleep(600)
+        os._exit(0)
+    assert os.read(reader, 1) == b"!"
+    with (
+        pytest.raises(FleetError, match=f"process {child} took it last, for a long look") as refusal,
+        vault.lock("x", "me", patience=0.2),
+    ):
+        pass
+    assert refusal.value.code == "busy"
+    os.kill(child, signal.SIGKILL)
+    began = time.monotonic()
+    with vault.lock("x", "me", patience=5):
+        assert time.monotonic() - began < 2
+    os.waitpid(child, 0)
+    os.close(reader)
+    os.close(writer)
+
+
+def test_the_fence_sees_what_the_older_program_left(vault: Vault) -> None:
+    fence.check(vault, "x")
+    put(vault, "transactions/credential-recovery", "codex-a", "{")
+    with pytest.raises(FleetError, match="pending credential recovery blocks x: codex-a"):
+        fence.check(vault, "x")
