@@ -198,7 +198,8 @@ class Leases:
         return kept
 
     def write(self, lease: Lease) -> None:
-        self.vault.write((DIRECTORY, f"{key_of(lease.task)}.json"), record(lease))
+        """Whole or not at all, and not synced: no lease outlives its boot, and a sync takes longer than all else."""
+        self.vault.write((DIRECTORY, f"{key_of(lease.task)}.json"), record(lease), durable=False)
 
     def remove(self, task: str) -> bool:
         return self.vault.remove(DIRECTORY, f"{key_of(task)}.json")
