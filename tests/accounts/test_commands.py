@@ -434,3 +434,63 @@ def record_session(machine: Machine, task: str, profile: str, session: str) -> N
             sequence=0,
         )
     )
+
+
+def test_doctor_is_healthy_on_a_sound_machine_and_names_each_fault_with_its_fix(
+    machine: Machine, tmp_path: Path
+) -> None:
+    def told() -> list[dict[str, str]]:
+        answer = machine.fleet("doctor", "--json")
+        found = [each for each in json.loads(answer.out)["findings"] if each["check"] == "accounts"]
+        assert (answer.status == 1) is any(each["level"] == "fault" for each in json.loads(answer.out)["findings"])
+        return found
+
+    (sound,) = told()
+    assert sound["level"] == "ok", sound
+    pin = machine.kept / "identity" / "pin-toy-2.json"
+    login = machine.home_of("toy-2") / "login.json"
+    lease = machine.kept / "leases" / "x.json"
+    journal = machine.kept / "transactions" / "credential-recovery" / "toy-x.json"
+
+    def fault(words: str) -> None:
+        found = told()
+        hits = [each for each in found if words in each["text"]]
+        assert hits, (words, found)
+        assert all(each["hint"] for each in found)
+
+    machine.told("lease", "list")
+    lease.parent.mkdir(mode=0o700, exist_ok=True)
+    for path, text, words in (
+        (pin, "{", "identity_binding_missing"),
+        (login, json.dumps({"token": "x", "account": "toy-1@example.com"}), "duplicate_provider_identity"),
+        (login, json.dumps({"token": "x", "account": "new@example.com"}), "identity_binding_remote_mismatch"),
+        (login, "{}", "toy-2 takes no work"),
+        (lease, "{", str(lease)),
+        (journal, "{}", "pending credential recovery"),
+        (machine.kept / "homes" / "toy-1.json", "{}", "profile_unprovisioned"),
+    ):
+        before = path.read_bytes() if path.exists() else None
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o600)
+        fault(words)
+        if before is None:
+            path.unlink()
+        else:
+            path.write_bytes(before)
+        machine.told("quota", "refresh", "--all")
+    machine.home_of("toy-1").chmod(0o755)
+    fault("not private")
+    machine.home_of("toy-1").chmod(0o700)
+    (machine.kept / "identity").chmod(0o750)
+    fault("is not private")
+    (machine.kept / "identity").chmod(0o700)
+    machine.file.chmod(0o644)
+    fault("0600 single-link regular file")
+    machine.file.chmod(0o600)
+    gone = work_tree(tmp_path / "gone")
+    machine.told("project", "register", str(gone), "--provider", "toy")
+    gone.rename(tmp_path / "moved")
+    fault("(registered for toy)")
+    machine.told("project", "remove", str(gone), "--provider", "toy")
+    assert [each["level"] for each in told()] == ["ok"]

@@ -51,6 +51,7 @@ def add_profile(document: TOMLDocument, profile: Profile) -> None:
     made["max_concurrent"] = profile.max_concurrent
     made["reserve_percent"] = profile.reserve_percent
     made["safety_policy"] = profile.safety_policy
+    made.update(profile.options)
 
 
 def set_profile(document: TOMLDocument, label: str, **values: Any) -> None:

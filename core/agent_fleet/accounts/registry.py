@@ -17,7 +17,7 @@ from agent_fleet.errors import FleetError
 
 LABEL = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}", re.ASCII)
 POLICIES: tuple[SafetyPolicy, ...] = ("worker", "manual_only", "desktop_shared")
-_OWN = frozenset(
+OWN_KEYS = frozenset(
     ("provider", "home", "pools", "enabled", "weight", "max_concurrent", "reserve_percent", "safety_policy")
 )
 _CHOICES = {
@@ -219,7 +219,7 @@ def _profile(table: _Table, label: str, rules: Rules) -> Profile:
         max_concurrent=table.whole("max_concurrent", 2, least=1),
         reserve_percent=table.whole("reserve_percent", 15, most=100),
         safety_policy=next(each for each in POLICIES if each == policy),
-        options={key: value for key, value in table.values.items() if key not in _OWN},
+        options={key: value for key, value in table.values.items() if key not in OWN_KEYS},
     )
 
 

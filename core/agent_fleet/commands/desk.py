@@ -19,11 +19,15 @@ from agent_fleet.errors import FleetError
 
 
 class Desk:
-    """The accounts of one invocation. `--config FILE` names the registry here, not a file of settings."""
+    """The accounts of one invocation.
 
-    def __init__(self, shared: Shared) -> None:
+    For the commands of accounts `--config FILE` names the registry; elsewhere (`is_registry_named` false) a file of settings.
+    """
+
+    def __init__(self, shared: Shared, *, is_registry_named: bool = True) -> None:
         self.shared = shared
-        self.registrar = Registrar(places.registry_path(shared.environ, shared.config_file), shared.environ)
+        named = shared.config_file if is_registry_named else None
+        self.registrar = Registrar(places.registry_path(shared.environ, named), shared.environ)
 
     @functools.cached_property
     def registry(self) -> Registry:

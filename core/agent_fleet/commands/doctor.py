@@ -26,7 +26,7 @@ MARKS = {"ok": "ok", "warning": "warning", "fault": "FAULT", "unknown": "unknown
 def command_line(shared: Shared, fix: bool) -> int:
     """The exit status is 1 if there is any fault that is left."""
     mended = list(mend(shared.plugins, shared.config.root)) if fix else []
-    found = [*mended, *findings(shared.plugins, shared.config)]
+    found = [*mended, *findings(shared.plugins, shared.config), *_accounts(shared)]
     faults = sum(finding.level == "fault" for _, finding in found)
     payload: dict[str, Any] = {
         "findings": [{"check": name, "level": each.level, "text": each.text, "hint": each.hint} for name, each in found]
@@ -49,6 +49,20 @@ def findings(plugins: Plugins, config: Config) -> Iterable[tuple[str, Finding]]:
         plugins.all(family)
     for problem in plugins.broken:
         yield "plugins", Finding(level="fault", text=str(problem), hint=MEND)
+
+
+def _accounts(shared: Shared) -> Iterable[tuple[str, Finding]]:
+    """What is wrong with the accounts of this machine; nothing where no registry was ever made."""
+    from agent_fleet.accounts import health
+    from agent_fleet.commands.desk import Desk
+
+    desk = Desk(shared, is_registry_named=False)
+    if not desk.registrar.is_there:
+        return []
+    try:
+        return [("accounts", finding) for finding in health.findings(desk.router)]
+    except FleetError as error:
+        return [("accounts", Finding(level="fault", text=error.message, hint=error.hint))]
 
 
 def mend(plugins: Plugins, root: str) -> Iterable[tuple[str, Finding]]:

@@ -12,7 +12,7 @@ from agent_fleet.accounts import audit, fence, places, selection
 from agent_fleet.accounts.homes import Homes
 from agent_fleet.accounts.leases import Clock, Leases
 from agent_fleet.accounts.pins import Pins
-from agent_fleet.accounts.registry import POLICIES, Registry, check_label, crew_pool, default_pools
+from agent_fleet.accounts.registry import OWN_KEYS, POLICIES, Registry, check_label, crew_pool, default_pools
 from agent_fleet.accounts.selection import EXPLICIT, Request, Verdict
 from agent_fleet.accounts.values import Profile, SafetyPolicy
 from agent_fleet.commands import Shared, command
@@ -38,6 +38,13 @@ if TYPE_CHECKING:
     "--reserve-percent", type=click.IntRange(0, 100), default=15, show_default=True, help="Left to the person."
 )
 @click.option("--safety-policy", type=click.Choice(POLICIES), default="worker", show_default=True)
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A key that only its provider understands, such as key_env=NAME or key_file=FILE.",
+)
 def add(
     shared: Shared,
     label: str,
@@ -48,6 +55,7 @@ def add(
     max_concurrent: int,
     reserve_percent: int,
     safety_policy: SafetyPolicy,
+    options: tuple[str, ...],
 ) -> None:
     desk = Desk(shared)
     check_label(label)
@@ -67,6 +75,7 @@ def add(
         max_concurrent=max_concurrent,
         reserve_percent=reserve_percent,
         safety_policy=safety_policy,
+        options=dict(map(_option, options)),
     )
 
     def edit(document: TOMLDocument, registry: Registry) -> None:
@@ -77,6 +86,15 @@ def add(
         editing.add_profile(document, made)
 
     _told(shared, desk, label, edit, "profile-added", f"{label} was added, disabled")
+
+
+def _option(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or not key.isidentifier() or key in OWN_KEYS:
+        raise FleetError(
+            "bad_input", f"--option {text!r} is no KEY=VALUE of a provider's own", hint="write key_env=NAME"
+        )
+    return key, value
 
 
 @command("remove", help="Forget a profile that is disabled and idle. Its home and its login stay where they are.")

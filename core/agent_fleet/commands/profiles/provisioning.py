@@ -26,22 +26,24 @@ def provision(shared: Shared, label: str | None, everything: bool) -> None:
     if any(not profile.is_worker for profile in asked):
         raise FleetError("profile_state", f"{label} is a reserve, which fleet never touches", hint="name a worker")
     found: list[dict[str, Any]] = []
-    with desk.vault.lock(STATE_LOCK, "provision"):
-        for profile in asked:
+    for profile in asked:
+        # the program is read whole, which takes a second: only who provisions the same home waits for that
+        with desk.vault.lock(f"home-{profile.id}", "provision"):
             made, changed = desk.port.provision(profile)
+        with desk.vault.lock(STATE_LOCK, "provision"):
             desk.port.homes.write(made)
             audit.note(desk.vault, "profile-provisioned", profile=profile.id, provider=profile.provider)
-            found.append(
-                {
-                    "profile": profile.id,
-                    "provider": profile.provider,
-                    "home": profile.home,
-                    "provisioned": True,
-                    "changed": list(changed),
-                    "shared_entries": list(desk.registry.providers[profile.provider].shared_entries),
-                    "provider_binary": made.pin.as_json(),
-                }
-            )
+        found.append(
+            {
+                "profile": profile.id,
+                "provider": profile.provider,
+                "home": profile.home,
+                "provisioned": True,
+                "changed": list(changed),
+                "shared_entries": list(desk.registry.providers[profile.provider].shared_entries),
+                "provider_binary": made.pin.as_json(),
+            }
+        )
     shared.emit({"profiles": found}, lambda: "\n".join(map(_line, found)))
 
 

@@ -1,0 +1,119 @@
+"""What is wrong with the accounts of this machine, each thing with what mends it; one line says so where nothing is.
+
+Enabled workers are looked at as a choice would look at them; reserves are not touched.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from agent_fleet.accounts import fence, projects, selection
+from agent_fleet.accounts.homes import Homes
+from agent_fleet.accounts.leases import DIRECTORY as LEASES
+from agent_fleet.accounts.router import Router
+from agent_fleet.accounts.selection import EXPLICIT, Request, Situation
+from agent_fleet.accounts.sessions import Sessions
+from agent_fleet.accounts.values import Profile
+from agent_fleet.accounts.vault import Vault, directory_fault
+from agent_fleet.errors import FleetError
+from agent_fleet.model import Finding
+
+# reasons that pass by themselves: an account that is merely tired is a healthy one
+_PASSING = ("fresh", "cooldown", "no_capacity", "quota_reserve", "rate_limited", "quota_unknown")
+
+
+def findings(router: Router) -> Iterable[Finding]:
+    """Everything that can be said; at least one finding. Raises FleetError where the registry itself cannot be read."""
+    registry = router.registrar.load()
+    found = [*_state(router.vault), *_unfinished(router.vault), *_projects(router)]
+    situation = router.looked(Request(task="", pool=EXPLICIT, workspace=""))
+    for profile in registry.workers():
+        found += _profile(router, profile, situation)
+    Sessions(router.vault).all()
+    found += [Finding(level="fault", text=text, hint=_mend(text)) for text in router.vault.notices]
+    router.vault.notices.clear()
+    faults = [finding for finding in found if finding.level != "ok"]
+    return faults or [Finding(level="ok", text=_sound(registry.workers()))]
+
+
+def _sound(workers: Iterable[Profile]) -> str:
+    enabled = [profile.id for profile in workers if profile.enabled]
+    return (
+        f"the accounts are in order: {', '.join(enabled)}"
+        if enabled
+        else "the accounts are in order, and none is enabled"
+    )
+
+
+def _state(vault: Vault) -> Iterator[Finding]:
+    for name in ("", *sorted(_directories(vault.root))):
+        path = vault.path(name) if name else vault.root
+        try:
+            fault = directory_fault(os.lstat(path), is_shared_root=not name)
+        except OSError:
+            continue
+        if fault:
+            yield Finding(
+                level="fault", text=f"{path} is not private: {fault}", hint=f"look at it, then chmod 700 {path}"
+            )
+    aside = _directories(vault.path("quarantine"), files=True)
+    if aside:
+        yield Finding(
+            level="warning",
+            text=f"{len(aside)} files that could not be read were set aside in {vault.path('quarantine')}",
+            hint="look at them, then delete them",
+        )
+
+
+def _directories(path: str, *, files: bool = False) -> list[str]:
+    """Ours in the state directory; other memory of this machine lies there too."""
+    ours = ("leases", "sessions", "cooldowns", "quota", "identity", "homes", "locks", "quarantine")
+    try:
+        return [name for name in os.listdir(path) if files or name in ours]
+    except OSError:
+        return []
+
+
+def _unfinished(vault: Vault) -> Iterator[Finding]:
+    try:
+        fence.check(vault, "every choice")
+    except FleetError as error:
+        yield Finding(level="fault", text=error.message, hint=error.hint)
+
+
+def _projects(router: Router) -> Iterator[Finding]:
+    for name, table in router.registrar.load().providers.items():
+        for path in table.trusted_projects:
+            try:
+                projects.work_tree(path)
+            except FleetError as error:
+                yield Finding(
+                    level="warning",
+                    text=f"{error.message} (registered for {name})",
+                    hint=f"fleet project remove {path} --provider {name}",
+                )
+
+
+def _profile(router: Router, profile: Profile, situation: Situation) -> Iterator[Finding]:
+    made = Homes(router.vault).of(profile)
+    if made is not None and not os.access(made.words[0], os.X_OK):
+        yield Finding(
+            level="fault",
+            text=f"{profile.id}: its hooks call {made.words[0]}, which is gone",
+            hint=f"fleet profile provision {profile.id}",
+        )
+    if not profile.enabled:
+        return
+    request = Request(task="", pool=EXPLICIT, profile=profile.id, workspace="", ignore_reserve=True)
+    verdict = selection.judge(profile, request, situation)
+    if verdict.code not in _PASSING:
+        yield Finding(
+            level="fault",
+            text=f"{profile.id} takes no work: {verdict.code}: {verdict.words}",
+            hint=f"mend that, then fleet profile verify {profile.id}; fleet profile disable {profile.id} takes it out",
+        )
+
+
+def _mend(text: str) -> str:
+    return "the next choice sets it aside" if f"/{LEASES}/" in text else "do what it says, or move the file away"
