@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from agent_fleet import errors, hookspecs
+from agent_fleet import errors, hookspecs, protocols
 from agent_fleet.clicked import fleet
 from agent_fleet.commands.config import shown
 from agent_fleet.commands.table import COMMANDS, GROUPS
@@ -19,6 +19,19 @@ from agent_fleet.plugins import FAMILIES, Family
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "tests" / "typing"
+# What a thing of a family may have beside its own protocol: each is asked for by itself.
+MORE: dict[str, tuple[type, ...]] = {
+    "Provider": (
+        protocols.Musters,
+        protocols.Accounts,
+        protocols.Identified,
+        protocols.Quotas,
+        protocols.QuotaReader,
+        protocols.Hooked,
+    ),
+    "Lane": (protocols.Seated, protocols.Visible),
+    "Check": (protocols.Mender,),
+}
 SHIPPED = {"provider": ROOT / "examples" / "agent-fleet-acme" / "agent_fleet_acme.py"}
 
 HOOKS_HEAD = """\
@@ -135,6 +148,7 @@ def _hook(family: Family[Any]) -> str:
         _members(family.protocol),
         "```",
         "",
+        *_more(family.protocol.__name__),
         "A whole plugin:",
         "",
         "```python",
@@ -143,6 +157,14 @@ def _hook(family: Family[Any]) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _more(kind: str) -> list[str]:
+    """The small protocols that a thing of this kind may have too."""
+    lines = [] if kind not in MORE else ["It may have more, each by itself:", ""]
+    for protocol in MORE.get(kind, ()):
+        lines += [f"**{protocol.__name__}.** {inspect.getdoc(protocol)}", "", "```python", _members(protocol), "```", ""]
+    return lines
 
 
 def example(kind: str) -> Path:
