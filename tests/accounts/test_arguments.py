@@ -6,7 +6,7 @@ import json
 import tomllib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_fleet.accounts.arguments import LONGEST, Request, build, parse
@@ -205,6 +205,7 @@ def test_a_provider_without_such_a_form_refuses_a_long_prompt() -> None:
         build(Grammar(), Request(prompt="x" * (LONGEST + 1)), root=ROOT)
 
 
+@settings(deadline=None)
 @given(st.text(min_size=1).filter(lambda text: text.strip() and "\0" not in text))
 def test_any_prompt_arrives_behind_the_dashes_and_nowhere_else(prompt: str) -> None:
     try:
@@ -217,6 +218,7 @@ def test_any_prompt_arrives_behind_the_dashes_and_nowhere_else(prompt: str) -> N
         assert made[:-1] == launched(grammar, [flag, "x"])[:-1]
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=30))
 def test_a_project_of_any_name_is_one_key_of_the_inline_table(name: str) -> None:
     made = build(CODEX, Request(options={"autonomy": ""}, prompt="x"), root="/" + name).arguments
@@ -224,6 +226,7 @@ def test_a_project_of_any_name_is_one_key_of_the_inline_table(name: str) -> None
     assert tomllib.loads(setting) == {"projects": {"/" + name: {"trust_level": "trusted"}}}
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.sampled_from([YES, "--model", "m", "--effort", "low", "do it", "-p", "--resume", "--", "-c"]), max_size=6

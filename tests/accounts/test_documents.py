@@ -7,7 +7,7 @@ import tomllib
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_fleet.accounts.documents import merged, wrong
@@ -131,6 +131,7 @@ documents = st.dictionaries(st.sampled_from(["a", "b", "hooks", "é"]) | st.text
 paths = st.lists(st.sampled_from(["a", "b", "hooks", "x.y"]), min_size=1, max_size=3).map(tuple)
 
 
+@settings(deadline=None)
 @given(documents, paths, values)
 def test_json_of_any_kind_keeps_what_is_not_ours(document: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     ours = key(*path, value=value)

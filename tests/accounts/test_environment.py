@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_fleet.accounts.environment import Person, allowed, environment, is_trusted, person, safe_path
@@ -104,6 +106,7 @@ def test_no_allow_list_lets_another_login_or_home_in(spec: AccountSpec, allow: s
     assert "poison" not in found.values()
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(POISON) | st.text("ABC_*", min_size=1, max_size=8), st.text(max_size=5)))
 def test_it_is_pure_and_says_the_same_of_what_it_gave(ambient: dict[str, str]) -> None:
     before = dict(ambient)
@@ -128,6 +131,25 @@ def test_a_path_holds_only_directories_that_nobody_else_can_fill(tmp_path: Path)
     assert "/usr/bin" in found
     assert len(found) == len(set(found))
     assert not {str(open_), str(open_ / "in"), "", ".", "relative"} & set(found)
+
+
+def test_a_group_of_ones_own_is_nobody_else(tmp_path: Path) -> None:
+    mine = pwd.getpwuid(os.getuid())
+    tmp_path.chmod(0o775)
+    if grp.getgrgid(mine.pw_gid).gr_name != mine.pw_name:
+        pytest.skip("this user has no group of their own")
+    os.chown(tmp_path, -1, mine.pw_gid)
+    assert is_trusted(str(tmp_path))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may give a directory to any group")
+@pytest.mark.parametrize("group", [65534, 1, 54321])
+def test_a_group_of_others_is_somebody_else(tmp_path: Path, group: int) -> None:
+    os.chown(tmp_path, -1, group)
+    tmp_path.chmod(0o775)
+    assert not is_trusted(str(tmp_path))
+    tmp_path.chmod(0o755)
+    assert is_trusted(str(tmp_path))
 
 
 def test_a_directory_that_all_may_write_to_is_no_place_even_if_it_is_sticky(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as effort
 from hypothesis import strategies as st
 
 from agent_fleet.accounts import readers
@@ -198,6 +199,7 @@ junk = (
 )
 
 
+@effort(deadline=None)
 @given(junk, junk, junk, junk, junk)
 def test_whatever_a_plugin_hands_over_is_sound_afterwards(one: Any, two: Any, three: Any, four: Any, five: Any) -> None:
     window = Window(id=one, kind=two, remaining=three, resets_at=four, observed_at=five)

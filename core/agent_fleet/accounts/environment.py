@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ SCRUBBED = (
     *("GCONV_PATH", "LOCPATH", "NLSPATH", "GIT_ASKPASS", "GIT_TERMINAL_PROMPT", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE"),
     *("SUDO_ASKPASS", "GCM_GUI_PROMPT", "GCM_INTERACTIVE", "GCM_MODAL_PROMPT"),
 )
+_MACOS_ADMIN = 80
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
 SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")
 
@@ -126,22 +128,38 @@ def is_trusted(path: str) -> bool:
 
     A directory that all may write to is trusted above another one if it is sticky and root's: nobody can exchange what lies in it.
     """
-    mine = (0, os.getuid())
     first = True
     while True:
         try:
             found = os.stat(path)
         except OSError:
             return False
-        open_to_others = found.st_mode & 0o022 and not (
-            not first and found.st_mode & stat.S_ISVTX and found.st_uid == 0
-        )
-        if found.st_uid not in mine or open_to_others:
+        sticky = not first and found.st_mode & stat.S_ISVTX and found.st_uid == 0
+        if found.st_uid not in (0, os.getuid()) or (_is_open(found) and not sticky):
             return False
         parent = os.path.dirname(path)
         if parent == path:
             return True
         path, first = parent, False
+
+
+def _is_open(found: os.stat_result) -> bool:
+    """Whether somebody else may write there. A group counts unless this user is alone in it, as most systems set it up.
+
+    On macOS the group `admin` counts as root does: its members can become root, and Homebrew's directories are theirs.
+    """
+    if found.st_mode & 0o002:
+        return True
+    if not found.st_mode & 0o020 or (sys.platform == "darwin" and found.st_gid == _MACOS_ADMIN):
+        return False
+    import grp
+    import pwd
+
+    try:
+        group, owner = grp.getgrgid(found.st_gid), pwd.getpwuid(found.st_uid)
+    except KeyError:
+        return True
+    return group.gr_gid != owner.pw_gid or group.gr_name != owner.pw_name or bool(set(group.gr_mem) - {owner.pw_name})
 
 
 def _stays(name: str, policy: Surroundings, allow: tuple[str, ...], homes: tuple[str, ...]) -> bool:
