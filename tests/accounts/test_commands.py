@@ -494,3 +494,28 @@ def test_doctor_is_healthy_on_a_sound_machine_and_names_each_fault_with_its_fix(
     fault("(registered for toy)")
     machine.told("project", "remove", str(gone), "--provider", "toy")
     assert [each["level"] for each in told()] == ["ok"]
+
+
+def test_a_program_that_changed_is_refused_or_followed_as_the_registry_says(top: Path) -> None:
+    machine = Machine(top, {"toy-1": {}})
+    program = top / "bin" / "toy"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    text = machine.file.read_text().replace("[providers.toy]", f'[providers.toy]\nbinary = "{program}"')
+    machine.file.write_text(text)
+    ready(machine, **{"toy-1": 80.0})
+    os.utime(program, (1, 1))
+    assert machine.choose("touched")["profile"] == "toy-1"
+    program.write_text("#!/bin/sh\n# newer\n")
+    refusal = machine.choose("t", status=2)
+    assert (refusal["code"], refusal["profiles"][0]["reason"]) == ("unroutable", "profile_not_ready")
+    assert "fleet profile provision toy-1" in refusal["profiles"][0]["words"]
+    machine.file.write_text(text.replace("[settings]", '[settings]\npin_policy = "follow"'))
+    assert machine.choose("t")["profile"] == "toy-1"
+    assert [each["event"] for each in machine.told("audit")["events"]].count("program-followed") == 1
+    machine.file.write_text(text)
+    machine.told("lease", "release", "--task", "t")
+    assert machine.choose("t")["profile"] == "toy-1"
+    program.chmod(0o777)
+    assert machine.choose("u", status=2)["profiles"][0]["reason"] == "profile_not_ready"

@@ -10,10 +10,10 @@ import os
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from agent_fleet.accounts import assets, binaries, credentials, environment, provisioning, readers
+from agent_fleet.accounts import assets, audit, binaries, credentials, environment, provisioning, readers
 from agent_fleet.accounts.homes import Homes, Made, words_of
 from agent_fleet.accounts.keychain import Keychain
 from agent_fleet.accounts.registry import Registry
@@ -120,8 +120,19 @@ class ProviderPort:
         policy: Literal["refuse", "follow"] = "follow" if self.registry.rules.pin_policy == "follow" else "refuse"
         checked = binaries.check(made.pin, made.pin.path, policy)
         if checked.pin is not None:
+            if checked.pin != made.pin:
+                self._repin(made, checked)
             return ""
         return f"{checked.words}; `fleet profile provision {made.profile}` pins it anew"
+
+    def _repin(self, made: Made, checked: binaries.Checked) -> None:
+        """Keep a pin that was followed, or whose file was only touched: to read a large program again takes a second each time."""
+        if checked.pin is None:
+            return
+        self.homes.write(replace(made, pin=checked.pin))
+        if checked.state == "changed":
+            # no lock is held here, or the caller's: the line is added, and the file is turned over by somebody else
+            audit.note(self.homes.vault, "program-followed", largest=sys.maxsize, profile=made.profile)
 
     # ----------------------------------------------------------------------------------------------- looked at
 
