@@ -98,6 +98,8 @@ def test_every_closed_account_has_its_reason_wherever_one_asks(top: Path) -> Non
     assert {each["profile"]: each["reason"] for each in chosen["others"]} == {
         label: code for label, code in wanted.items() if label not in ("good", "kept")
     }
+    logins = {each["profile"]: each["status"] for each in machine.told("profile", "auth-status", "--all")["profiles"]}
+    assert (logins["good"], logins["out"], logins["kept"]) == ("authenticated", "unauthenticated", "external-reserve")
     machine.told("profile", "disable", "good")
     refusal = machine.choose("u", status=5)
     assert refusal["code"] == "no_account"

@@ -171,6 +171,16 @@ def test_a_wrong_lease_costs_itself_alone(vault: Vault, content: Any) -> None:
     assert kept.read_bytes() == before
 
 
+def test_what_a_killed_writer_left_is_swept_an_hour_later(vault: Vault) -> None:
+    put(vault, "leases", key_of("good"), old_lease("good"))
+    old, new = (Path(vault.root) / "leases" / name for name in (".tmp-1-1", ".tmp-1-2"))
+    for path in (old, new):
+        path.write_bytes(b"{")
+    os.utime(old, (1, 1))
+    assert len(Leases(vault).active(clock(), 30, sweep=True)) == 1
+    assert (old.exists(), new.exists()) == (False, True)
+
+
 def test_an_unsafe_file_is_not_believed(vault: Vault, tmp_path: Path) -> None:
     good = old_lease()
     path = put(vault, "leases", key_of("demo-7"), good, mode=0o640)

@@ -187,6 +187,8 @@ class Leases:
     def active(self, clock: Clock, grace: float, *, sweep: bool = False) -> list[Lease]:
         """Those that count, in the order of their files; `sweep` takes the others away and sets bad files aside."""
         kept = []
+        if sweep:
+            self.vault.sweep(DIRECTORY)
         for stem in self.vault.names(DIRECTORY):
             lease = self._one(stem, set_aside=sweep)
             if lease is None:

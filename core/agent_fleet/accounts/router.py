@@ -1,6 +1,6 @@
 """Choosing an account and leasing it, in one step between all processes.
 
-What is too old is looked at before the lock, and everything is read again under it; no process is started while it is held.
+What is too old is looked at without the lock, and everything is read again under it; no process is started while it is held.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from agent_fleet.accounts.probing import Port, Prober, readiness_of
 from agent_fleet.accounts.proofs import Proofs
 from agent_fleet.accounts.registrar import STATE_LOCK, Registrar
 from agent_fleet.accounts.registry import Registry, check_label
-from agent_fleet.accounts.selection import Request, Situation, Verdict
+from agent_fleet.accounts.selection import EXPLICIT, Request, Situation, Verdict
 from agent_fleet.accounts.sessions import Sessions
 from agent_fleet.accounts.stored import check_task
-from agent_fleet.accounts.values import Lease, Proof
+from agent_fleet.accounts.values import Lease, Profile, Proof
 from agent_fleet.accounts.vault import Vault
 from agent_fleet.errors import FleetError
 
@@ -135,17 +135,17 @@ class Router:
 
     def _lease(self, request: Request, pid: int | None, reason: Reason) -> Selection:
         fence.check(self.vault, "a choice")
-        for last in (False,) * (_ROUNDS - 1) + (True,):
-            self.looked(self._narrowed(request))
+        for last in (False,) * _ROUNDS + (True,):
             with self.vault.lock(STATE_LOCK, "a choice"):
                 fence.check(self.vault, "a choice")
                 situation = self.situation(request.workspace)
                 clock = Clock.read()
                 mine = self._own(request, situation.registry, clock)
-                # an account may have come into reach, or grown too old, between the look and the lock
-                if not last and mine is None and selection.needing_proof(request, situation):
-                    continue
-                return self._taken(request, mine, situation, clock, pid, reason)
+                due = [] if last else self._due(request, mine, situation)
+                if not due:
+                    return self._taken(request, mine, situation, clock, pid, reason)
+            # no account is looked at while others wait for the lock; what comes into reach or grows old meanwhile is looked at next
+            Prober(self.vault, self.port, situation.registry.rules).prove(due)
         raise AssertionError("the last round always decides")
 
     def _taken(
@@ -176,10 +176,13 @@ class Router:
         self._audit("lease-selected", lease, decision_reason=reason, lease_state=lease.state)
         return replace(chosen, lease=lease)
 
-    def _narrowed(self, request: Request) -> Request:
-        """The request as it concerns a task that has a lease: no other account need be looked at for it."""
-        mine = self.leases.of(request.task)
-        return request if mine is None else replace(request, profile=request.profile or mine.profile)
+    def _due(self, request: Request, mine: Lease | None, situation: Situation) -> list[Profile]:
+        """Whom to look at first. For a task that has a lease no other account matters, and none once it runs."""
+        if mine is None:
+            return selection.needing_proof(request, situation)
+        if mine.state == "running":
+            return []
+        return selection.needing_proof(replace(request, pool=EXPLICIT, profile=mine.profile), situation)
 
     def _check_not_live(self, request: Request, mine: Lease | None, situation: Situation, pid: int | None) -> None:
         """A conversation is never live twice, neither by its own task nor by another that has the same one."""

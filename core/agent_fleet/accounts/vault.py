@@ -62,6 +62,19 @@ class Vault:
         sync_directory(os.path.dirname(path))
         return True
 
+    def sweep(self, directory: str) -> None:
+        """Take away what writers that were killed have left half written, an hour later."""
+        try:
+            left = [name for name in os.listdir(self.path(directory)) if name.startswith(".tmp-")]
+        except OSError:
+            return
+        for name in left:
+            try:
+                if time.time() - os.lstat(self.path(directory, name)).st_mtime > 3600:
+                    os.unlink(self.path(directory, name))
+            except OSError:
+                continue
+
     def append(self, name: str, line: bytes) -> None:
         """Add one line to a private file in a single write."""
         self._ensure(self.root)

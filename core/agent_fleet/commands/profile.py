@@ -10,6 +10,7 @@ command_line = group(
     members={
         "list": ("profiles.listing", "listing", "List the profiles, without looking at their accounts."),
         "status": ("profiles.listing", "status", "Show how profiles stand, and why one takes no work."),
+        "auth-status": ("profiles.listing", "logins", "Say what is known of their logins."),
         "add": ("profiles.membership", "add", "Register an account under an opaque label."),
         "remove": ("profiles.membership", "remove", "Forget a profile; its home stays."),
         "enable": ("profiles.membership", "enable", "Look at an account, and let it take work."),

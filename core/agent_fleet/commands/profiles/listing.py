@@ -77,3 +77,14 @@ def _line(found: dict[str, Any]) -> str:
     left = percent(found["quota"].get("headroom_percent"))
     taken = f"{found['active_leases']} of {found['max_concurrent']} leases"
     return f"{found['id']}: {mark}: {way['words']} ({taken}, {left} left)"
+
+
+@command("auth-status", help="Say what is known of the logins of profiles, without looking at their accounts.")
+@click.argument("label", metavar="ID", required=False)
+@click.option("--all", "everything", is_flag=True, help="All profiles.")
+def logins(shared: Shared, label: str | None, everything: bool) -> None:
+    desk = Desk(shared)
+    asked = desk.asked(label, everything)
+    situation = desk.router.situation()
+    found = [{"profile": profile.id, "status": standing.auth_status(profile, situation)} for profile in asked]
+    shared.emit({"profiles": found}, lambda: "\n".join(f"{each['profile']}: {each['status']}" for each in found))
