@@ -196,7 +196,7 @@ class Leases:
             if is_active(lease, clock, grace):
                 kept.append(lease)
             elif sweep:
-                self.vault.remove(DIRECTORY, f"{stem}.json")
+                self.vault.remove(DIRECTORY, f"{stem}.json", durable=False)
         return kept
 
     def write(self, lease: Lease) -> None:
@@ -204,7 +204,7 @@ class Leases:
         self.vault.write((DIRECTORY, f"{key_of(lease.task)}.json"), record(lease), durable=False)
 
     def remove(self, task: str) -> bool:
-        return self.vault.remove(DIRECTORY, f"{key_of(task)}.json")
+        return self.vault.remove(DIRECTORY, f"{key_of(task)}.json", durable=False)
 
     def repair(self, task: str) -> bool:
         """Set the task's file aside if it cannot be read; whether there was such a file."""

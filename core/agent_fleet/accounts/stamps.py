@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from agent_fleet.accounts.stored import iso, seconds
 from agent_fleet.accounts.vault import Vault
 from agent_fleet.queue.files import BadFileError
@@ -25,5 +27,12 @@ def read(vault: Vault) -> dict[str, float]:
 
 
 def write(vault: Vault, stamps: dict[str, float]) -> None:
-    """Keep them; the state lock is held."""
+    """Keep them; the state lock is held.
+
+    The old file goes first: some file systems write out whatever is renamed over another, and that takes longer than a choice.
+    """
+    try:
+        os.unlink(vault.path(_FILE))
+    except OSError:
+        pass
     vault.write((_FILE,), {profile: iso(at) for profile, at in stamps.items()}, durable=False)

@@ -20,6 +20,7 @@ from agent_fleet.queue.files import BadFileError, read_json, sync_directory, wri
 from agent_fleet.queue.lock import DirLock
 
 PATIENCE = 30.0
+_SIGN = 240
 
 
 class Vault:
@@ -52,14 +53,15 @@ class Vault:
         data = json.dumps(content, indent=2, sort_keys=True).encode() + b"\n"
         write_whole(self.path(*parts), data, durable=durable, mode=0o600)
 
-    def remove(self, *parts: str) -> bool:
-        """Take a file away for good; False if it was not there."""
+    def remove(self, *parts: str, durable: bool = True) -> bool:
+        """Take a file away; False if it was not there. What no boot outlives need not be `durable`."""
         path = self.path(*parts)
         try:
             os.unlink(path)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        sync_directory(os.path.dirname(path))
+        if durable:
+            sync_directory(os.path.dirname(path))
         return True
 
     def sweep(self, directory: str) -> None:
@@ -122,15 +124,18 @@ class Vault:
             raise
 
     def _sign(self, directory: str, purpose: str) -> None:
-        """Say who holds the lock, in place: it is for people alone, and a torn text harms nothing."""
+        """Say who holds the lock, in place: it is for people alone, and a torn text harms nothing.
+
+        The text has one length, for a file system writes a file out that is cut to nothing and filled again.
+        """
         owner = {"schema": 1, "pid": os.getpid(), "purpose": purpose, "created_unix": time.time()}
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             descriptor = os.open(os.path.join(directory, "owner.json"), flags, 0o600)
         except OSError:
             return
         try:
-            write_all(descriptor, json.dumps(owner).encode() + b"\n")
+            write_all(descriptor, json.dumps(owner).encode().ljust(_SIGN - 1) + b"\n")
         except OSError:
             pass
         finally:
