@@ -232,3 +232,20 @@ def test_a_choice_by_fresh_numbers_starts_nothing_and_looks_at_nothing(
     assert desk.port.looks == []
     assert len(judged) == len(labels)
     assert writes == ["leases", "selection.json"]
+
+
+def test_a_provider_that_was_not_asked_for_is_not_asked(tmp_path: Path) -> None:
+    port = FakePort(a=80.0)
+    desk = Desk(tmp_path, port, {"a": {}})
+    text = desk.file.read_text().replace("[providers.toy]", "[providers.other]\n[providers.toy]")
+    desk.file.write_text(text + '[profiles.z]\nprovider = "other"\npools = ["other-crew"]\nenabled = true\n')
+    ready = port.readiness
+
+    def told(profile: Any) -> Any:
+        assert profile.provider == "toy", "it may hang"
+        return ready(profile)
+
+    port.readiness = told  # type: ignore[method-assign] # one that sees who is asked
+    assert desk.router.choose(desk.request()).verdict.profile == "a"
+    assert desk.router.choose(desk.request()).reason == "sticky"
+    assert desk.router.would_choose(desk.request("u")).verdict.profile == "a"

@@ -52,12 +52,21 @@ class Router:
 
     # ------------------------------------------------------------------------------------------------ looking
 
-    def situation(self, workspace: str | None = None, proofs: Mapping[str, Proof] | None = None) -> Situation:
-        """Everything as it is now. `proofs` are taken instead of what is kept; `workspace` decides what projects close."""
+    def situation(
+        self,
+        workspace: str | None = None,
+        proofs: Mapping[str, Proof] | None = None,
+        request: Request | None = None,
+    ) -> Situation:
+        """Everything as it is now. `proofs` are taken instead of what is kept; `workspace` decides what projects close.
+
+        With a `request` only the providers that it may mean are asked anything.
+        """
         registry = self.registrar.load()
         clock = Clock.read()
         cached = {label: Proofs(self.vault).of(label) for label, p in registry.profiles.items() if p.is_worker}
         known = {label: proof for label, proof in cached.items() if proof is not None}
+        meant = self._meant(request, registry)
         return Situation(
             registry=registry,
             now=clock.now,
@@ -66,19 +75,28 @@ class Router:
             stamps=stamps.read(self.vault),
             proofs={**known, **(proofs or {})},
             pins=Pins(self.vault).all(registry.profiles),
-            readiness=readiness_of(self.port, registry.profiles.values()),
+            readiness=readiness_of(self.port, (p for p in registry.workers() if p.provider in meant)),
             closed_projects={} if workspace is None else _closed_projects(registry, workspace),
             closed_pools={} if workspace is None else _closed_pools(registry, workspace),
         )
 
+    def _meant(self, request: Request | None, registry: Registry) -> set[str]:
+        """The providers of the accounts that were asked for, and of the one that the task has already."""
+        if request is None:
+            return set(registry.providers)
+        mine = self.leases.of(request.task) if request.task else None
+        asked = {profile.provider for profile in selection.candidates(request, registry)}
+        return asked | ({mine.provider} if mine else set())
+
     def looked(self, request: Request) -> Situation:
         """Everything as it is now, after a look at each account that may still be chosen and was not looked at lately."""
         workspace = request.workspace or None
-        situation = self.situation(workspace)
+        situation = self.situation(workspace, request=request)
         due = selection.needing_proof(request, situation)
         if not due:
             return situation
-        return self.situation(workspace, Prober(self.vault, self.port, situation.registry.rules).prove(due))
+        proofs = Prober(self.vault, self.port, situation.registry.rules).prove(due)
+        return self.situation(workspace, proofs, request)
 
     # --------------------------------------------------------------------------------------------- dry running
 
@@ -138,7 +156,7 @@ class Router:
         for last in (False,) * _ROUNDS + (True,):
             with self.vault.lock(STATE_LOCK, "a choice"):
                 fence.check(self.vault, "a choice")
-                situation = self.situation(request.workspace)
+                situation = self.situation(request.workspace, request=request)
                 clock = Clock.read()
                 mine = self._own(request, situation.registry, clock)
                 due = [] if last else self._due(request, mine, situation)
