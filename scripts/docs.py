@@ -23,6 +23,7 @@ EXAMPLES = ROOT / "tests" / "typing"
 MORE: dict[str, tuple[type, ...]] = {
     "Provider": (
         protocols.Musters,
+        protocols.Resumes,
         protocols.Accounts,
         protocols.Identified,
         protocols.Quotas,
@@ -163,7 +164,14 @@ def _more(kind: str) -> list[str]:
     """The small protocols that a thing of this kind may have too."""
     lines = [] if kind not in MORE else ["It may have more, each by itself:", ""]
     for protocol in MORE.get(kind, ()):
-        lines += [f"**{protocol.__name__}.** {inspect.getdoc(protocol)}", "", "```python", _members(protocol), "```", ""]
+        lines += [
+            f"**{protocol.__name__}.** {inspect.getdoc(protocol)}",
+            "",
+            "```python",
+            _members(protocol),
+            "```",
+            "",
+        ]
     return lines
 
 
