@@ -85,7 +85,8 @@ def write_whole(
 ) -> None:
     """Write a file so that it is there whole or not at all, whatever dies when.
 
-    `mode` is lessened by the umask. `last` gets the descriptor of the new file just before it takes its place; what it raises leaves the old one there.
+    `mode` is lessened by the umask. `last` gets the descriptor of the new file just before it takes its place; what it raises
+    leaves the old one there.
     """
     directory = os.path.dirname(path)
     temporary = os.path.join(directory, f".tmp-{os.getpid()}-{time.monotonic_ns()}")
