@@ -110,3 +110,25 @@ def read(path: str) -> Iterator[tuple[int, TYPE | None]]:
             except (ValueError, RecursionError):
                 event = None
             yield number, event if isinstance(event, dict) else None
+
+
+def follow(path: str, offset: int) -> Iterator[tuple[int, bytes]]:
+    """The whole lines of a file from an offset on, each with where it ends. A file that is shorter is read from its start."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO):
+            return
+        raise
+    state = os.fstat(descriptor)
+    if not stat.S_ISREG(state.st_mode):
+        os.close(descriptor)
+        return
+    with os.fdopen(descriptor, "rb") as file:
+        offset = offset if offset <= state.st_size else 0
+        file.seek(offset)
+        for line in file:
+            if not line.endswith(b"\n"):
+                return  # still being written
+            offset += len(line)
+            yield offset, line

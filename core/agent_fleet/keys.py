@@ -70,6 +70,7 @@ KEYS: tuple[Key, ...] = (
         "What the terminal lane opens: terminals of the editor, windows of a terminal emulator, or tmux windows.",
         ("auto", "editor", "windows", "tmux"),
     ),
+    Key("subagent.seats", "whole", 4, "How many subagents one session of the lane subagent has.", least=1, most=64),
     Key("providers.default", "text", "claude", "The provider of a task that names none."),
     Key("queue.max_attempts", "whole", 3, "How many charged attempts a task gets before it has failed.", least=1),
     Key(
@@ -105,6 +106,12 @@ KEYS: tuple[Key, ...] = (
     Key("run.keep_scratch", "number", 604800.0, "Seconds that `fleet clean` leaves the scratch files of an ended run."),
     Key("run.grace", "number", 10.0, "Seconds a worker has to end by itself before it is killed."),
     Key("run.first_byte", "number", 120.0, "Seconds within which a worker must print something."),
+    Key(
+        "run.first_claim",
+        "number",
+        300.0,
+        "Seconds that a session which claims for itself may hold nothing while tasks wait for it.",
+    ),
     Key("run.idle", "number", 1800.0, "Seconds of silence after which a worker is stopped."),
     Key("run.timeout", "number", 14400.0, "Seconds after which a worker is stopped whatever it does."),
     Key("run.max_log", "bytes", 256 * MIB, "Output above which a worker is stopped; 0 sets no limit."),

@@ -8,17 +8,15 @@ read once, line by line; kept are one number for each task, and what has started
 
 from __future__ import annotations
 
-import errno
 import json
 import math
-import os
 import re
-import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from agent_fleet import journal
 from agent_fleet.model import Usage
 from agent_fleet.prices import COUNTS, NOTHING, Money, Table, cost_of, money_from, total
 from agent_fleet.queue import names, records
@@ -28,7 +26,7 @@ _LATE = ".late.json"
 _MOST_LEASES = 100_000  # of one task; a damaged number in the journal must not cost memory
 
 _KEPT = ("run", "provider", "lane", "outcome", "at", "ended", "charged")
-_TELLING = re.compile(rb'"(?:started|finished|spent)"')
+_TELLING = re.compile(rb'"(?:started|finished|spent|disbanded)"')
 
 Key = tuple[str, int]
 Told = dict[str, Any]
@@ -37,6 +35,8 @@ Told = dict[str, Any]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """What one attempt used and what that cost.
+
+    A session that worked many tasks is one entry, with its name for the task and no lease.
 
     `usage` is None if it reported none; `seconds` and `charged` are None if they are not known; `at` is when it was settled.
     """
@@ -101,10 +101,11 @@ class Follower:
         self._running: dict[str, tuple[int, Told]] = {}
         self._silent: dict[Key, Told] = {}
         self._seen: dict[int, int] = {}
+        self._sessions: set[str] = set()
         self._offset = 0
 
     def new(self) -> Iterator[Entry]:
-        for end, line in _lines(self._queue.journal.path, self._offset):
+        for end, line in journal.follow(self._queue.journal.path, self._offset):
             self._offset = end
             if not _TELLING.search(line):
                 continue
@@ -136,6 +137,8 @@ class Follower:
 
     def _take(self, event: Told) -> Iterator[Entry]:
         kind, key = event.get("event"), _key(event)
+        if kind == "disbanded":
+            yield from self._session(event)
         if key is None or kind not in ("started", "finished", "spent") or self._has(key):
             return
         start = self._running.get(key[0])
@@ -146,6 +149,13 @@ class Follower:
             self._running[key[0]] = (key[1], _kept(event))
         else:
             yield from self._if_told(key, event)
+
+    def _session(self, event: Told) -> Iterator[Entry]:
+        """The entry of a session that worked many tasks: what it used is known for all of them together."""
+        worker = event.get("worker")
+        if isinstance(worker, str) and worker and worker not in self._sessions:
+            self._sessions.add(worker)
+            yield entry_from((f"session {worker}", 0), event, self._table)
 
     def _if_told(self, key: Key, told: Told) -> Iterator[Entry]:
         """The entry, if a usage is told at last; what was told of the attempt before is kept until then."""
@@ -263,28 +273,6 @@ def usage_from(value: object) -> Usage | None:
         partial=value.get("partial") is True,
     )
     return usage if usage.tokens or usage.turns or usage.money is not None else None
-
-
-def _lines(path: str, offset: int) -> Iterator[tuple[int, bytes]]:
-    """The whole lines of a file from an offset on, each with where it ends. A file that is shorter is read from its start."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO):
-            return
-        raise
-    state = os.fstat(descriptor)
-    if not stat.S_ISREG(state.st_mode):
-        os.close(descriptor)
-        return
-    with os.fdopen(descriptor, "rb") as file:
-        offset = offset if offset <= state.st_size else 0
-        file.seek(offset)
-        for line in file:
-            if not line.endswith(b"\n"):
-                return  # still being written
-            offset += len(line)
-            yield offset, line
 
 
 def _kept(told: Told) -> Told:

@@ -89,7 +89,10 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Active:
-    """One task that somebody holds: the lease generation and who its owner is, as far as the files tell."""
+    """One task that somebody holds: the lease generation and who its owner is, as far as the files tell.
+
+    `worker` is the worker of a run that the owner belongs to, empty if no run started it.
+    """
 
     task: str
     generation: int
@@ -99,6 +102,7 @@ class Active:
     lane: str
     alive: bool | None
     beat: float
+    worker: str = ""
 
 
 # -------------------------------------------------------------------------------------------------- capacity
@@ -190,7 +194,9 @@ class Crew:
     """A session that claims, works and reports by itself, as a provider sees it.
 
     `seats` is how many tasks it works at once: one by itself, more by subagents. `interactive` says that a person sits at
-    its terminal and can type; otherwise its output is read as events. `brief` is all that it is told.
+    its terminal and can type; otherwise its output is read as events. `brief` is all that it is told, and `member` what each
+    of its subagents is, whose type it calls `kind`; both are our own text, with no task's text in them. An interactive one
+    has the path in `$FLEET_TURNS` get one more line when a turn of it has ended.
     """
 
     worker: str
@@ -202,6 +208,8 @@ class Crew:
     cwd: str
     env: Mapping[str, str]
     scratch: str
+    member: str = ""
+    kind: str = "fleet-worker"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

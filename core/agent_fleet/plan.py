@@ -40,16 +40,25 @@ class Routes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneFacts:
-    """What is known of a lane: its own limit (None: none), and why it cannot be used here (empty: it can)."""
+    """What is known of a lane: its own limit (None: none), and why it cannot be used here (empty: it can).
+
+    `seats` is how many workers one session of the providers `crews` is; `empty` seats of these have a task in sight.
+    """
 
     name: str
     limit: int | None
     unusable: str = ""
+    seats: int = 0
+    empty: int = 0
+    crews: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanePlan:
-    """One lane: how many workers it will have in all, how many run now, and what binds the number."""
+    """One lane: how many workers it will have in all, how many run now, and what binds the number.
+
+    With `seats`, so many of the workers are one session, but for those that are dispatched `alone`.
+    """
 
     lane: str
     waiting: int
@@ -58,6 +67,8 @@ class LanePlan:
     binding: Ceiling
     ceilings: tuple[Ceiling, ...]
     providers: tuple[str, ...]
+    seats: int = 0
+    alone: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,15 +125,17 @@ def make(
     them; no lane is planned below what runs in it.
     """
     busy = sum(running.values())
-    ceilings = (_work(board, busy, held), *overall)
+    facts = {lane.name: lane for lane in lanes}
+    ceilings = (_work(board, busy, held, sum(lane.empty for lane in lanes)), *overall)
     binding = smallest(ceilings, unknown_workers)
     left = max(0, counted(binding, unknown_workers) - busy)
-    facts = {lane.name: lane for lane in lanes}
     used = _Used({}, frozenset())
     plans: list[LanePlan] = []
     for name, groups in _by_lane(board.waiting, routes):
-        lane = _Lane(name, running.get(name, 0), groups, _usable(groups, routes, troubles or {}))
-        own = [*_lane_ceilings(lane, routes, troubles or {}, board.now), *_own_limits(name, facts.get(name))]
+        known = facts.get(name)
+        usable = _usable(groups, routes, troubles or {})
+        lane = _Lane(name, running.get(name, 0), groups, usable, known or LaneFacts(name=name, limit=0))
+        own = [*_lane_ceilings(lane, routes, troubles or {}, board.now), *_own_limits(name, known)]
         own.append(_exclusion(lane, exclusion, used, board.now))
         plan = _lane_plan(lane, own, routes, binding, left)
         starts = plan.workers - plan.running
@@ -130,10 +143,10 @@ def make(
         used = _fit(lane.usable, exclusion, used, starts)[1]
         plans.append(plan)
     idle = [_idle_lane(name, number, binding) for name, number in running.items() if number]
-    known = {plan.lane for plan in plans}
+    planned = {plan.lane for plan in plans}
     if left and plans:
         binding = smallest((plan.binding for plan in plans), unknown_workers)
-    plans += [plan for plan in idle if plan.lane not in known]
+    plans += [plan for plan in idle if plan.lane not in planned]
     workers = sum(plan.workers for plan in plans)
     return Plan(workers=workers, running=busy, binding=binding, ceilings=ceilings, lanes=tuple(plans))
 
@@ -158,13 +171,30 @@ class _Lane(NamedTuple):
     running: int
     groups: list[Waiting]
     usable: list[Waiting]
+    facts: LaneFacts
+
+    @property
+    def empty(self) -> int:
+        return self.facts.empty
+
+    def alone(self, workers: int, routes: Routes) -> int:
+        """How many of so many new workers are dispatched one by one, because their providers have no crews here."""
+        dispatched = [
+            group for group in self.usable if routes.provider_for(group.need, group.provider) not in self.facts.crews
+        ]
+        return min(workers, sum(group.count for group in dispatched))
+
+    def beside(self, tasks: int) -> int:
+        """How many workers so many tasks keep at work, besides those that run: empty seats take theirs first."""
+        return max(0, tasks - self.empty) + self.running
 
 
-def _work(board: Board, busy: int, held: int) -> Ceiling:
+def _work(board: Board, busy: int, held: int, empty: int) -> Ceiling:
     waiting = sum(group.count for group in board.waiting)
     kept = min(held, waiting)
     why = f"{count(waiting, 'task')} in the inbox, {busy} at work" + (f", {kept} on hold" if kept else "")
-    return Ceiling(name="work", workers=waiting - kept + busy, source="queue", why=why, at=board.now)
+    why += f", {empty} of these wait for one" if empty else ""
+    return Ceiling(name="work", workers=max(0, waiting - kept - empty) + busy, source="queue", why=why, at=board.now)
 
 
 def _by_lane(waiting: Iterable[Waiting], routes: Routes) -> list[tuple[str, list[Waiting]]]:
@@ -186,14 +216,17 @@ def _lane_plan(lane: _Lane, own: list[Ceiling], routes: Routes, overall: Ceiling
         )
         own = [*own, share]
     binding = min(own, key=lambda ceiling: ceiling.workers or 0)
+    workers = max(lane.running, min(binding.workers or 0, lane.running + left))
     return LanePlan(
         lane=lane.name,
         waiting=sum(group.count for group in lane.groups),
         running=lane.running,
-        workers=max(lane.running, min(binding.workers or 0, lane.running + left)),
+        workers=workers,
         binding=binding,
         ceilings=tuple(own),
         providers=tuple(sorted({routes.provider_for(group.need, group.provider) for group in lane.groups})),
+        seats=lane.facts.seats,
+        alone=lane.alone(workers - lane.running, routes),
     )
 
 
@@ -201,16 +234,17 @@ def _lane_ceilings(lane: _Lane, routes: Routes, troubles: Mapping[str, str], now
     waiting = sum(group.count for group in lane.groups)
     work = Ceiling(
         name="work",
-        workers=waiting + lane.running,
+        workers=lane.beside(waiting),
         source="queue",
-        why=f"{count(waiting, 'task')} in the inbox",
+        why=f"{count(waiting, 'task')} in the inbox"
+        + (f", {lane.empty} of them for empty seats" if lane.empty else ""),
         at=now,
     )
     if len(lane.usable) == len(lane.groups):
         return [work]
     wanted = {routes.provider_for(group.need, group.provider) for group in lane.groups}
     why = "; ".join(f"{name} cannot start: {troubles[name]}" for name in sorted(wanted & troubles.keys()))
-    number = sum(group.count for group in lane.usable) + lane.running
+    number = lane.beside(sum(group.count for group in lane.usable))
     return [work, Ceiling(name="provider", workers=number, source="providers", why=why, at=now)]
 
 
@@ -249,7 +283,7 @@ def _exclusion(lane: _Lane, rules: Exclusion, used: _Used, now: float) -> Ceilin
     parts = [f"{free} could start now"]
     parts += [f"{hosts} host{'s' if hosts > 1 else ''}"] if hosts else []
     parts += [f"{waits} wait for other tasks"] if waits else []
-    return Ceiling(name="hosts and paths", workers=free + lane.running, source="queue", why=", ".join(parts), at=now)
+    return Ceiling(name="hosts and paths", workers=lane.beside(free), source="queue", why=", ".join(parts), at=now)
 
 
 def _awaits(gate: str, rules: Exclusion) -> bool:

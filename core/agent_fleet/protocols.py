@@ -74,6 +74,11 @@ class Provider(Protocol):
 class Musters(Protocol):
     """A provider that can also start a crew: a session that claims, works and reports by itself. Optional."""
 
+    @property
+    def most_seats(self) -> int | None:
+        """The most tasks that one session of it can work at once; None: no limit, 0: it can have none as it is set up."""
+        ...
+
     def crew(self, crew: Crew) -> Launch:
         """The process of that session. Its brief reaches it as a dispatched worker's prompt does, never through a shell."""
         ...

@@ -1,4 +1,4 @@
-"""The two lanes that start plain processes."""
+"""The lanes that start plain processes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from agent_fleet.api import Lane, Launch
-from agent_fleet_lanes import headless, serial
+from agent_fleet.api import Lane, Launch, Seated
+from agent_fleet.config import load
+from agent_fleet_lanes import headless, serial, subagent
 from support import procs
 
-LANES: tuple[Lane, ...] = (*headless.fleet_lanes(), *serial.fleet_lanes())
-BOTH = ("headless", "serial")
+CONFIG = load("/", queue_dir="", environ={"FLEET_SUBAGENT_SEATS": "3"})
+LANES: tuple[Lane, ...] = (*headless.fleet_lanes(), *serial.fleet_lanes(), *subagent.fleet_lanes(CONFIG))
+NAMES = ("headless", "serial", "subagent")
 
 
 @pytest.fixture
@@ -29,17 +31,22 @@ def launch(tmp_path: Path, mark: str, argv: list[str]) -> Launch:
 
 def test_each_module_offers_the_lane_of_its_name() -> None:
     offered = [lane.name for module in (headless, serial) for lane in module.fleet_lanes()]
-    assert tuple(offered) == BOTH
+    assert tuple(offered) == NAMES[:2]
+    (crewed,) = subagent.fleet_lanes(CONFIG)
+    assert crewed.name == NAMES[2]
+    assert isinstance(crewed, Seated)
+    assert crewed.seats == 3
 
 
 def test_only_serial_has_a_limit_and_shows_its_output() -> None:
     assert [(lane.name, lane.limit, lane.foreground) for lane in LANES] == [
         ("headless", None, False),
         ("serial", 1, True),
+        ("subagent", None, False),
     ]
 
 
-@pytest.mark.parametrize("lane", LANES, ids=BOTH)
+@pytest.mark.parametrize("lane", LANES, ids=NAMES)
 def test_a_worker_runs_until_it_is_stopped_and_is_then_gone(lane: Lane, tmp_path: Path, mark: str) -> None:
     assert lane.usable() is None
     worker = lane.start(launch(tmp_path, mark, ["sh", "-c", "cat; setsid sleep 600 & sleep 600"]))
@@ -53,7 +60,7 @@ def test_a_worker_runs_until_it_is_stopped_and_is_then_gone(lane: Lane, tmp_path
     assert (tmp_path / "log").read_text() == "text"
 
 
-@pytest.mark.parametrize("lane", LANES, ids=BOTH)
+@pytest.mark.parametrize("lane", LANES, ids=NAMES)
 def test_a_worker_that_ended_by_itself_is_not_alive(lane: Lane, tmp_path: Path, mark: str) -> None:
     worker = lane.start(launch(tmp_path, mark, ["true"]))
     procs.wait_until(lambda: lane.alive(worker) is False, "it ends")

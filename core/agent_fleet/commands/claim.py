@@ -30,11 +30,13 @@ def claim(shared: Shared, agent: str, lane: str | None, provider: str | None, wa
 
     queue = shared.queue
     who = identity.identity_of(owner) if owner else shared.identity
-    holder = lease.enlist(queue, who, agent=agent, lane=lane or "")
+    mark = shared.environ.get("FLEET_WORKER", "")
+    holder = lease.enlist(queue, who, agent=agent, lane=lane or shared.environ.get("FLEET_LANE", ""), mark=mark)
     rules = Rules(shared.config.hosts_max, holds.reasons(queue))
-    wanted = _wanted(shared, lane, provider)
+    wanted = _of_its_share(shared, _wanted(shared, lane, provider))
     deadline = time.monotonic() + wait
     while True:
+        _refuse_the_dismissed(queue, holder)
         lease.reclaim(queue, lapse=shared.config.get("queue.lapse"))
         search = Claim(queue, holder, rules)
         claimed = search.take(wanted)
@@ -69,6 +71,26 @@ def _wanted(shared: Shared, lane: str | None, provider: str | None) -> Wanted:
 def _lanes(name: str) -> tuple[str, ...]:
     """The lanes that a need may be mapped to; which one auto means here is not worth finding out for a claim."""
     return ("terminal", "headless") if name == "auto" else (name,)
+
+
+def _of_its_share(shared: Shared, wanted: Wanted) -> Wanted:
+    """Only what the run that started this agent has it work on: another kind of agent, or lane, has the rest."""
+    told = shared.environ.get("FLEET_SHARE")
+    if told is None:
+        return wanted
+    from agent_fleet.queue import share
+
+    mine = share.parse(told)
+    return lambda *track: mine.wanted(*track) and wanted(*track)
+
+
+def _refuse_the_dismissed(queue: Queue, holder: lease.Owner) -> None:
+    """A session that is to end gets no more tasks, whoever in it asks."""
+    run, worker = holder.worker
+    if worker and os.path.exists(queue.path("runs", run, "workers", worker.rpartition("-")[2], names.ENOUGH)):
+        raise FleetError(
+            "nothing_to_claim", "this run gives out no more tasks", hint="report what you hold, then end your session"
+        )
 
 
 def _payload(claimed: Claimed, answers: list[str], file: str) -> dict[str, Any]:

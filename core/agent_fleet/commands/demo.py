@@ -73,7 +73,7 @@ class Demo:
         steps = story.steps(first_host, second_host)
         ids = intake.add(self.queue, [task_body(step.fields, Habits()) for step in steps])
         click.echo(f"{len(ids)} tasks in {self.root}\n\n$ fleet plan", err=True)
-        click.echo(text_of(outlook.look(self.queue, self.config, self.plugins, Wishes(), running={}), []), err=True)
+        click.echo(text_of(outlook.look(self.queue, self.config, self.plugins, Wishes(), at_work=()), []), err=True)
         self._run()
         asked = [task for task, step in zip(ids, steps, strict=True) if step.ends == "blocked"]
         states = {task: self._state(task) for task in asked}

@@ -50,7 +50,7 @@ def plan(shared: Shared, wishes: Wishes, *, count: bool = False) -> None:
     queue = shared.queue
     intake.recover(queue)
     lease.reclaim(queue, lapse=shared.config.get("queue.lapse"))
-    seen = outlook.look(queue, shared.config, shared.plugins, wishes, running=roster.running(queue))
+    seen = outlook.look(queue, shared.config, shared.plugins, wishes, at_work=roster.at_work(queue))
     for warning in seen.warnings:
         shared.warn(warning)
     first = _first(shared, seen) if not count else []
@@ -162,8 +162,19 @@ def _next_step(plan: Plan) -> str:
 def _lane(lane: LanePlan) -> list[str]:
     by = f" by {', '.join(lane.providers)}" if lane.providers else ""
     waiting = count(lane.waiting, "task")
-    head = f"lane {lane.lane}{by}: {count(lane.workers, 'worker')}, {lane.running} at work, {waiting} in the inbox"
+    head = f"lane {lane.lane}{by}: {count(lane.workers, 'worker')}{_sessions(lane)}, {lane.running} at work, {waiting} in the inbox"
     return [head, *(_ceiling(ceiling, lane.binding) for ceiling in lane.ceilings)]
+
+
+def _sessions(lane: LanePlan) -> str:
+    """How many sessions the workers of a lane are, where one session is several."""
+    if lane.seats < 2 or not lane.workers:
+        return ""
+    sessions, rest = divmod(lane.workers - lane.alone, lane.seats)
+    parts = [f"{count(sessions, 'session')} of {count(lane.seats, 'seat')}"] if sessions else []
+    parts += [f"1 session of {count(rest, 'seat')}"] if rest else []
+    parts += [f"{lane.alone} alone"] if lane.alone else []
+    return f" ({', '.join(parts[:-1])}{' and ' if len(parts) > 1 else ''}{parts[-1]})"
 
 
 def _ceiling(ceiling: Ceiling, binding: Ceiling) -> str:

@@ -74,9 +74,10 @@ def command_line(
     )
     summary = driver.work()
     if summary.obstacle:
+        what = "no task was moved" if summary.attempts else "nothing could start"
         raise FleetError(
             "unusable",
-            f"nothing could start, {count(summary.waiting, 'task')} in the inbox: {summary.obstacle}",
+            f"{what}, {count(summary.waiting, 'task')} in the inbox: {summary.obstacle}",
             hint="mend that, or choose another with --provider or --lane; `fleet plugins` lists what there is",
         )
     shared.emit(summary._asdict(), lambda: _text(summary))

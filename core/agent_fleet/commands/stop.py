@@ -15,8 +15,9 @@ from agent_fleet.queue import lease
 from agent_fleet.queue.store import Queue
 from agent_fleet.run import roster
 from agent_fleet.run.adoption import Adoption
+from agent_fleet.run.disband import close
 from agent_fleet.run.roster import Run
-from agent_fleet.run.settle import Bench, settle
+from agent_fleet.run.settle import Bench
 
 _HEARING = 2.0  # seconds in which a driver that lives hears the order and passes it on
 _SETTLING = 10.0  # seconds that it then has to put everything on record
@@ -96,7 +97,7 @@ def _settle_the_dead(shared: Shared) -> None:
         for _, attempts in adoption.take(shared.queue, lapse=shared.config.get("queue.lapse")):
             for attempt in attempts:
                 if roster.has_ended(attempt):
-                    settle(bench, attempt)
+                    close(bench, attempt)
     finally:
         adoption.close(shared.queue, "fleet stop")
 

@@ -102,7 +102,7 @@ def _waiting(shared: Shared, task: str, place: Place) -> list[dict[str, Any]]:
         found.append(_reason("exclusion", obstacle))
     runs = [run for run, alive in roster.runs(queue) if alive]
     wishes = outlook.wishes_of(runs[0]) if len(runs) == 1 else Wishes()
-    seen = outlook.look(queue, config, shared.plugins, wishes, running=roster.running(queue))
+    seen = outlook.look(queue, config, shared.plugins, wishes, at_work=roster.at_work(queue))
     found += _from_plan(shared, task_from(body), seen, wishes)
     found += _from_budget(shared, task_from(body), runs)
     if not runs:

@@ -77,6 +77,7 @@ def _active(queue: Queue) -> tuple[Active, ...]:
                 lane=holder.lane if holder else "",
                 alive=verdict.alive,
                 beat=beat,
+                worker=holder.worker[1] if holder else "",
             )
         )
     return tuple(found)

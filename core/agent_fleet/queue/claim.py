@@ -240,6 +240,7 @@ class Claim:
                 owner=self.owner.key,
                 agent=self.owner.agent,
                 lane=self.owner.lane,
+                **({"worker": self.owner.worker[1]} if self.owner.worker[1] else {}),
             )
         except FileNotFoundError:
             # somebody reset the task in this very moment: it is theirs to give out again

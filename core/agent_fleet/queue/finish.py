@@ -12,19 +12,21 @@ from agent_fleet.queue.files import sync_directory
 from agent_fleet.queue.lock import LeaseLock
 from agent_fleet.queue.store import Place, Queue
 
-_TOLD = ("outcome", "reason", "charged", "forced", "usage", "lane", "provider")
+_TOLD = ("outcome", "reason", "charged", "forced", "usage", "run", "worker", "lane", "provider")
 
 
 class Proof(NamedTuple):
     """How a caller shows that a task is its own: the generation it holds, its agent name, or the process that it is.
 
-    A generation decides if there is one; else the name; else the identity. `force` is a person's override, which is recorded.
+    A generation decides if there is one; else the name; else the identity. With `both` a name that was given beside a
+    generation must be right too: subagents of one session all know low numbers. `force` is a person's override, on record.
     """
 
     generation: int | None = None
     agent: str = ""
     identity: str = ""
     force: bool = False
+    both: bool = False
 
 
 def proof_from(
@@ -35,7 +37,8 @@ def proof_from(
         text = environ.get("FLEET_GENERATION", "")
         if text.isascii() and text.isdigit():
             generation = int(text)
-    return Proof(generation, agent or environ.get("FLEET_AGENT", ""), identity, force)
+    both = bool(agent) and generation is not None
+    return Proof(generation, agent or environ.get("FLEET_AGENT", ""), identity, force, both)
 
 
 def holding(queue: Queue, task: str, proof: Proof) -> Place:
@@ -54,7 +57,8 @@ def holding(queue: Queue, task: str, proof: Proof) -> Place:
     if proof.generation is not None:
         if proof.generation != place.generation:
             raise _lost(task, f"lease {proof.generation} is over; lease {place.generation} holds it")
-        return place
+        if not proof.both:
+            return place
     holder = lease.owner(queue, place.owner)
     if proof.agent:
         if holder is None or holder.agent != proof.agent:
@@ -92,6 +96,7 @@ def finish(queue: Queue, task: str, proof: Proof, state: str, record: dict[str, 
         "state": state,
         "ended": round(time.time(), 3),
         "agent": holder.agent if holder else None,
+        **_of_the_run(holder),
         **record,
     }
     if proof.force:
@@ -121,6 +126,12 @@ def park(queue: Queue, task: str, proof: Proof, reason: str) -> str:
         record["said"] = reason.strip()
     finish(queue, task, proof, "blocked", record)
     return str(wall)
+
+
+def _of_the_run(holder: lease.Owner | None) -> dict[str, str]:
+    """Who of which run held the task, where a run had started the holder."""
+    run, worker = holder.worker if holder else ("", "")
+    return {"run": run, "worker": worker, "lane": holder.lane} if holder and worker else {}
 
 
 def _settle(queue: Queue, task: str, place: Place, state: str, record: dict[str, Any]) -> str:

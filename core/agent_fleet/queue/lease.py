@@ -30,6 +30,11 @@ class Owner(NamedTuple):
     worker_dir: str = ""
     mark: str = ""
 
+    @property
+    def worker(self) -> tuple[str, str]:
+        """(run, worker) whose tree the owner belongs to; empty texts for one that no run has started."""
+        return names.parse_mark(self.mark) or ("", "")
+
 
 def owner_record(who: str, *, agent: str, lane: str, worker_dir: str = "", mark: str = "") -> tuple[str, bytes]:
     """(key, file contents) of an owner; the same owner always gives the same key."""
@@ -54,11 +59,11 @@ def write_owner(owners_dir: str, key: str, data: bytes) -> None:
     write_whole(path, data, durable=False)
 
 
-def enlist(queue: Queue, who: str, *, agent: str, lane: str) -> Owner:
-    """Record an owner that is about to claim."""
-    key, data = owner_record(who, agent=agent, lane=lane)
+def enlist(queue: Queue, who: str, *, agent: str, lane: str, mark: str = "") -> Owner:
+    """Record an owner that is about to claim. `mark` is that of the worker's tree which it belongs to, if a run started it."""
+    key, data = owner_record(who, agent=agent, lane=lane, mark=mark)
     write_owner(queue.path("owners"), key, data)
-    return Owner(key, who, agent, lane)
+    return Owner(key, who, agent, lane, mark=mark)
 
 
 def owner(queue: Queue, key: str) -> Owner | None:

@@ -7,6 +7,7 @@ STATES = ("inbox", "active", "done", "blocked", "failed")
 SETTLED = ("done", "blocked", "failed")
 NEEDS = ("browser", "agent", "serial", "command")
 FREE = "_"
+ENOUGH = "enough"  # a file in the directory of a worker that may claim no more
 
 
 def number_of(task: str) -> int:
@@ -80,6 +81,15 @@ def is_label(text: str) -> bool:
     return (
         0 < len(text) <= 40 and text.isascii() and all(c.isalnum() or c in "-_" for c in text) and text == text.lower()
     )
+
+
+def parse_mark(mark: str) -> tuple[str, str] | None:
+    """(run, worker) of the mark of a worker's tree: `r1-5f0c…-w2` is ("r1", "r1-w2"); None for any other text."""
+    run, _, rest = mark.partition("-")
+    secret, _, worker = rest.partition("-")
+    if not (run[:1] == "r" and is_number(run[1:]) and worker[:1] == "w" and is_number(worker[1:])):
+        return None
+    return (run, f"{run}-{worker}") if secret and secret.isascii() and secret.isalnum() else None
 
 
 def waits_for(task: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
@@ -10,25 +9,25 @@ from typing import NamedTuple
 from agent_fleet import machine
 from agent_fleet.config import Config
 from agent_fleet.errors import FleetError
-from agent_fleet.model import Board, Hold, Task
-from agent_fleet.plugins import LANES, POLICIES, PROVIDERS, Plugins
-from agent_fleet.protocols import Policy
+from agent_fleet.plugins import LANES, PROVIDERS, Plugins
 from agent_fleet.queue import finish, holds, lease
-from agent_fleet.queue.claim import Claim, Claimed, Wanted
+from agent_fleet.queue.claim import Claimed, Wanted
 from agent_fleet.queue.finish import Proof
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
-from agent_fleet.run import outlook, roster
+from agent_fleet.run import crews, outlook, roster
 from agent_fleet.run.gates import Gate, gates_of
+from agent_fleet.run.marshal import Marshal
+from agent_fleet.run.muster import Call, muster
 from agent_fleet.run.outlook import Known, Outlook, Wishes
 from agent_fleet.run.pacing import Pacing
 from agent_fleet.run.roster import Attempt, Run
 from agent_fleet.run.spending import Spending
 from agent_fleet.run.start import Route, Unstarted, start
+from agent_fleet.run.vetting import Vetting
 from agent_fleet.run.watcher import Watcher
-from agent_fleet.text import duration, line
+from agent_fleet.text import count, duration, line
 
-_VETTED = 50  # tasks that the policies are asked about before one is claimed
 _BACKOFF = 5.0  # seconds until a machine that had no room for a process is tried again
 _PATIENCE = 3  # times in a row that it may have had none
 _PRESSED = 3  # looks in a row that show real pressure, before it is believed
@@ -83,7 +82,11 @@ class Admission:
         self.next_start = 0.0
         self._say = say
         self._said: dict[str, str] = {}
-        self._owner = lease.enlist(queue, run.identity, agent=f"{run.id}-driver", lane="")
+        owner = lease.enlist(queue, run.identity, agent=f"{run.id}-driver", lane="")
+        self._vetting = Vetting(queue, config, plugins, owner, self._say_once)
+        self.marshal = Marshal(
+            queue, self._vetting, self.pacing, self.spending, patience=config.get("run.first_claim"), asked=wishes.ask
+        )
         self._known = Known({}, {})
         self._tasks: set[str] = set()
         self._price = 0.0
@@ -110,17 +113,13 @@ class Admission:
             return Answer(exhausted=not self._may_change(seen, at_work))
         if time.monotonic() < self.next_start:
             return Answer()
-        claimed = self._claim(seen)
-        if claimed is None:
-            return Answer(exhausted=not self._may_change(seen, at_work))
-        return self._begin(claimed, seen, len(at_work))
+        started = self._muster(seen, at_work) or self._dispatch(seen, len(at_work))
+        return started or Answer(exhausted=not self._may_change(seen, at_work))
 
     # ------------------------------------------------------------------------------------------------------- looking
 
     def _look(self, at_work: Collection[Watcher]) -> Outlook:
-        running = roster.running(self.queue, but={watcher.attempt.id for watcher in at_work})
-        for watcher in at_work:
-            running[watcher.attempt.lane] = running.get(watcher.attempt.lane, 0) + 1
+        others = roster.at_work(self.queue, but={watcher.attempt.id for watcher in at_work})
         # a worker that has just started has not taken the memory yet that it was let in for
         owed = sum(max(0.0, self._price - watcher.memory) for watcher in at_work)
         seen = outlook.look(
@@ -128,7 +127,7 @@ class Admission:
             self.config,
             self.plugins,
             self.wishes,
-            running=running,
+            at_work=[*others, *(watcher.attempt for watcher in at_work)],
             owed_memory=owed,
             book=self.book,
             known=self._known,
@@ -144,6 +143,7 @@ class Admission:
 
     def _attempts_are_used_up(self, seen: Outlook, returned: Collection[str]) -> bool:
         """Whether the run-wide cap on attempts is reached, so that retries can never storm."""
+        self._tasks |= self.marshal.deeds.tasks
         fresh = max(0, seen.board.counts["inbox"] - len(returned))
         cap = self.config.get("run.attempts") or 3 * (len(self._tasks) + fresh)
         if self.started < cap:
@@ -151,53 +151,56 @@ class Admission:
         self._explain(f"{self.started} attempts were started, the cap of this run is {cap}: no more are started")
         return True
 
-    # ------------------------------------------------------------------------------------------------------- claiming
-
-    def _claim(self, seen: Outlook) -> Claimed | None:
-        """Claim the first task that may start and that no policy holds back."""
-        asked: set[str] = set()
-        wanted = _room(seen)
-        while True:
-            search = Claim(self.queue, self._owner, outlook.rules_of(self.queue, self.config))
-            self._vet(search, wanted, seen.board, asked)
-            search = Claim(self.queue, self._owner, outlook.rules_of(self.queue, self.config))
-            claimed = search.take(wanted)
-            if claimed is None or claimed.task in asked or not self._ask([task_from(claimed.body)], seen.board):
-                return claimed
-            # it was not among the first when the policies were asked, and they hold it
-            self._hand_back(claimed, "a policy holds it")
-            asked.add(claimed.task)
-
-    def _vet(self, search: Claim, wanted: Wanted, board: Board, asked: set[str]) -> None:
-        """Ask the policies about the tasks that would be claimed next, and leave their holds where every claim reads them."""
-        tasks = []
-        for candidate in itertools.islice(search.candidates(wanted), 20 * _VETTED):
-            body = None
-            if candidate.task not in search.rules.holds and candidate.task not in asked:
-                body = self.queue.body(candidate.path, candidate.task)
-            if body is not None and not search.obstacle(body):
-                tasks.append(task_from(body))
-            if len(tasks) >= _VETTED:
-                break
-        asked.update(task.id for task in tasks)
-        self._ask(tasks, board)
-
-    def _ask(self, tasks: list[Task], board: Board) -> bool:
-        """Put the holds of the policies in force; True if there are any."""
-        changes: dict[str, dict[str, object] | None] = {}
-        for offer in self.plugins.all(POLICIES):
-            try:
-                found = self.plugins.ask(offer, lambda policy: _holds_of(policy, tasks, board))
-            except FleetError as error:
-                self._say_once(offer.name, f"warning: the policy {offer.name} could not be asked: {error.message}")
-                continue
-            for task, hold in found:
-                until = hold.until if hold.until is not None else time.time() + 60
-                changes[task] = {"why": hold.why, "until": until, "source": hold.source}
-        holds.put(self.queue, changes)
-        return bool(changes)
-
     # ------------------------------------------------------------------------------------------------------- starting
+
+    def _muster(self, seen: Outlook, at_work: Collection[Watcher]) -> Answer | None:
+        """Start a crew where one is due: while more tasks that it may claim are free than seats are empty."""
+        for (lane, provider), berth in sorted(seen.berths.items()):
+            planned = seen.plan.lane(lane)
+            room = planned.workers - planned.running if planned else 0
+            if room < 1 or provider in seen.troubles:
+                continue
+            if self.marshal.settles(provider, {watcher.attempt.id for watcher in at_work}):
+                return Answer()
+            share = crews.share_of(seen.routes, lane, provider)
+            vacant = seen.vacant.get((lane, provider), 0)
+            if self._vetting.free(share.wanted, seen.board, vacant + 1) <= vacant or not self.pacing.may_start(
+                provider
+            ):
+                continue
+            route = Route(self.plugins.offer(LANES, lane), self.plugins.offer(PROVIDERS, provider))
+            call = Call(route, min(berth.seats, room), berth.interactive, share, asked=self.wishes.ask)
+            return self._call(call, seen, len(at_work))
+        return None
+
+    def _call(self, call: Call, seen: Outlook, at_work: int) -> Answer:
+        provider = call.route.provider.name
+        try:
+            begun = muster(self.queue, self.config, self.plugins, self.run, call, self.environ)
+        except OSError:
+            self.pacing.not_started(provider)
+            raise
+        if isinstance(begun, Unstarted):
+            self.pacing.not_started(provider)
+            self._say(f"no session of {provider} was started: {begun.error.message}")
+            self._leave_alone(begun, call.route)
+            return Answer()
+        self._has_started()
+        why = seen.plan.binding
+        self._say(
+            f"{begun.id}  session of {count(begun.seats, 'seat')} started in {begun.lane} by {provider}"
+            f"  [{at_work + 1} at work, bound by {why.name}: {line(why.why, 90)}]"
+        )
+        return Answer(begun)
+
+    def _has_started(self) -> None:
+        self.started += 1
+        self._misses = 0
+        self.next_start = time.monotonic() + self.stagger
+
+    def _dispatch(self, seen: Outlook, at_work: int) -> Answer | None:
+        claimed = self._vetting.claim(_room(seen), seen.board, self._hand_back)
+        return None if claimed is None else self._begin(claimed, seen, at_work)
 
     def _begin(self, claimed: Claimed, seen: Outlook, at_work: int) -> Answer:
         task = task_from(claimed.body)
@@ -225,10 +228,8 @@ class Admission:
         if isinstance(begun, Unstarted):
             self.pacing.not_started(provider)
             return self._refuse(claimed, begun, route)
-        self.started += 1
-        self._misses = 0
+        self._has_started()
         self._tasks.add(task.id)
-        self.next_start = time.monotonic() + self.stagger
         why = seen.plan.binding
         self.queue.tell(
             "admitted",
@@ -254,6 +255,12 @@ class Admission:
         if found.culprit == "task":
             return self._give_up(claimed, "refused", error.message)
         self._hand_back(claimed, f"could not be started: {error.message}")
+        self._leave_alone(found, route)
+        return Answer()
+
+    def _leave_alone(self, found: Unstarted, route: Route) -> None:
+        """Wait for a machine without room; start no more of a lane or a provider that cannot be used."""
+        error = found.error
         if found.culprit == "machine" or error.code in _OF_THE_MACHINE:
             self._misses += 1
             if self._misses >= _PATIENCE:
@@ -263,7 +270,6 @@ class Admission:
             self._known = Known(self._known.providers, {**self._known.lanes, route.lane.name: error.message})
         else:
             self._known = Known({**self._known.providers, route.provider.name: error.message}, self._known.lanes)
-        return Answer()
 
     def _give_up(self, claimed: Claimed, outcome: str, reason: str) -> Answer:
         """Fail a task that no attempt can help."""
@@ -348,21 +354,13 @@ class Admission:
 
 
 def _room(seen: Outlook) -> Wanted:
-    """Only tracks whose lane has room and whose provider can be used."""
+    """Only tracks whose lane has room and whose provider can be used, and that are left to no crew."""
 
     def wanted(_priority: int, need: str, lane_wish: str, provider_wish: str) -> bool:
         lane = seen.plan.lane(seen.routes.lane(need, lane_wish))
         if lane is None or lane.workers <= lane.running:
             return False
-        return seen.routes.provider_for(need, provider_wish) not in seen.troubles
+        provider = seen.routes.provider_for(need, provider_wish)
+        return provider not in seen.troubles and (lane.lane, provider) not in seen.berths
 
     return wanted
-
-
-def _holds_of(policy: Policy, tasks: list[Task], board: Board) -> list[tuple[str, Hold]]:
-    found = []
-    for task in tasks:
-        hold = policy.hold(task, board)
-        if hold is not None:
-            found.append((task.id, hold))
-    return found

@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 from agent_fleet.queue import lease
 from agent_fleet.queue.lock import lock
 from agent_fleet.queue.store import Queue
-from agent_fleet.run import roster
+from agent_fleet.run import roster, tenure
 from agent_fleet.run.roster import Attempt, Run
 
 
@@ -62,16 +63,23 @@ class Adoption:
 def identified(queue: Queue, attempt: Attempt) -> Attempt | None:
     """The attempt with its keeper's identity; None if there is nothing to look after, which is then on record.
 
-    A driver that died between starting a keeper and writing down who it is left none; the lease says who it is.
+    A driver that died between starting a keeper and writing down who it is left none; the lease says who it is, or, for a
+    crew, what its keeper answered.
     """
     if attempt.worker.identity or roster.read_exit(attempt) is not None:
         return attempt
+    if attempt.is_crew:
+        return _named(attempt, tenure.answered(attempt.dir))
     place = queue.find_active(attempt.task)
     holder = lease.owner(queue, place.owner) if place and place.generation == attempt.generation else None
-    if holder is None or holder.worker_dir != os.path.relpath(attempt.dir, queue.dir):
+    is_its_keeper = holder is not None and holder.worker_dir == os.path.relpath(attempt.dir, queue.dir)
+    return _named(attempt, holder.identity if holder is not None and is_its_keeper else "")
+
+
+def _named(attempt: Attempt, identity: str) -> Attempt | None:
+    """The attempt with this identity of its keeper; without one it is settled, because none has begun or ever will."""
+    if not identity:
         roster.mark_settled(attempt)
         return None
-    worker = attempt.worker
-    pid = int(holder.identity.partition(":")[0] or 0)
-    found = type(worker)(id=worker.id, lane=worker.lane, pid=pid, identity=holder.identity, handle=worker.handle)
-    return attempt._replace(worker=found)
+    pid = int(identity.partition(":")[0] or 0)
+    return attempt._replace(worker=replace(attempt.worker, pid=pid, identity=identity))

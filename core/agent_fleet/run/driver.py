@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
-from types import FrameType
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 from agent_fleet.config import Config
 from agent_fleet.errors import FleetError, from_os_error
-from agent_fleet.model import Event
 from agent_fleet.plugins import LANES, PROVIDERS, Plugins
-from agent_fleet.protocols import Reader
-from agent_fleet.queue import intake, names
+from agent_fleet.protocols import Musters, Reader
+from agent_fleet.queue import intake, names, records
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
-from agent_fleet.run import checkout, logs, roster, traces
+from agent_fleet.run import checkout, logs, roster, traces, wording
 from agent_fleet.run.admission import Admission
 from agent_fleet.run.adoption import Adoption
 from agent_fleet.run.console import Console
+from agent_fleet.run.deeds import Deed
+from agent_fleet.run.disband import Disbanded, close
+from agent_fleet.run.muster import crew_of
 from agent_fleet.run.notice import Notices
 from agent_fleet.run.outlook import Wishes
 from agent_fleet.run.roster import Attempt, Run
-from agent_fleet.run.settle import Bench, Settled, settle
-from agent_fleet.run.spending import Purse
+from agent_fleet.run.settle import Bench, Settled
+from agent_fleet.run.signals import Signals
 from agent_fleet.run.start import job_of
 from agent_fleet.run.watcher import Watcher
 from agent_fleet.text import duration, line
@@ -38,7 +38,6 @@ _LOOK_AGAIN = 2.0  # seconds between two looks where nothing has changed
 _MEASURE = 0.25  # seconds between two measurements of a worker, at least
 _SHARE = 100.0  # a measurement may take one part in so many of a core's time
 _IDLE = 5.0  # seconds of silence after which a worker counts as idle
-_TOLD = 20  # events of one worker that are shown in one round
 _PATIENCE = 15.0  # seconds that keepers get beyond the grace, where the driver itself cannot go on
 
 
@@ -87,7 +86,7 @@ class Driver:
         self._bench = Bench(queue, config, plugins, environ, lambda: self.stopping)
         self._begun = time.monotonic()
         self._watchers: dict[str, Watcher] = {}
-        self._settling: dict[str, Future[Settled]] = {}
+        self._settling: dict[str, Future[Settled | Disbanded]] = {}
         self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="settle")
         self._failure: FleetError | None = None
         self._next_look = 0.0
@@ -102,7 +101,7 @@ class Driver:
 
         Raises FleetError for what made it impossible to go on; the workers have ended then, or are on record for the next run.
         """
-        with _Signals() as signals:
+        with Signals() as signals:
             try:
                 self.queue.tell("run_started", run=self.run.id, identity=self.run.identity)
                 intake.recover(self.queue)
@@ -122,12 +121,13 @@ class Driver:
             raise self._failure
         return summary
 
-    def step(self, signals: _Signals) -> bool:
+    def step(self, signals: Signals) -> bool:
         """One round: settle, watch, start at most one. False when the run is over."""
         self._obey(signals)
         self._collect()
         self._notices.step()
         self._watch()
+        self._tend()
         if self.stopping:
             for watcher in self._watchers.values():
                 roster.ask_to_stop(watcher.attempt, "the run was stopped")
@@ -139,7 +139,7 @@ class Driver:
         busy = bool(self._watchers or self._settling)
         return busy or not (self.stopping or self.draining or self._exhausted)
 
-    def _obey(self, signals: _Signals) -> None:
+    def _obey(self, signals: Signals) -> None:
         order = roster.read_order(self.run)
         stop = order == "stop" or signals.terms or signals.interrupts > 1
         if stop and not self.stopping:
@@ -241,11 +241,16 @@ class Driver:
             lane = self.plugins.offer(LANES, attempt.lane)
             shown = self.plugins.ask(lane, lambda found: bool(found.foreground))
         except FleetError as error:
-            self.console.say(f"{attempt.task}: its output is not shown: {error.message}")
+            self.console.say(f"{attempt.label}: its output is not shown: {error.message}")
         self._watchers[attempt.id] = Watcher(attempt, reader, shown=shown)
         self._exhausted = False
 
     def _reader(self, attempt: Attempt) -> Reader | None:
+        offer = self.plugins.offer(PROVIDERS, attempt.provider)
+        if attempt.is_crew:
+            self.admission.marshal.follow(attempt)
+            crew = crew_of(self.queue, attempt)
+            return self.plugins.ask(offer, lambda provider: cast(Musters, provider).crew_reader(crew))
         place = self.queue.find(attempt.task)
         body = self.queue.body(place.path, attempt.task) if place else None
         if body is None:
@@ -253,7 +258,6 @@ class Driver:
         task = task_from(body)
         self.admission.spending.open(attempt.id, task)
         job = job_of(self.queue, attempt, task)
-        offer = self.plugins.offer(PROVIDERS, attempt.provider)
         return self.plugins.ask(offer, lambda provider: provider.reader(job))
 
     def _watch(self) -> None:
@@ -264,7 +268,7 @@ class Driver:
                 self._show(watcher)
                 del self._watchers[watcher.attempt.id]
                 self._remember_cost(watcher)
-                self._settling[watcher.attempt.id] = self._pool.submit(settle, self._bench, watcher.attempt)
+                self._settling[watcher.attempt.id] = self._pool.submit(close, self._bench, watcher.attempt)
         now = time.monotonic()
         if self._watchers and now >= self._next_measurement:
             took = min(self._watchers.values(), key=lambda watcher: watcher.measured).measure()
@@ -281,7 +285,7 @@ class Driver:
             return
         self._breached.add(attempt.id)
         if breach.is_of_the_task:
-            self.console.say(f"{attempt.task}  stopped: {breach.why}")
+            self.console.say(f"{attempt.label}  stopped: {breach.why}")
             roster.ask_to_stop(attempt, f"budget: {breach.why}")
         else:
             self.console.say(f"stopping the workers: {breach.why}")
@@ -297,8 +301,10 @@ class Driver:
             self._watchers.values(), key=lambda watcher: (now - watcher.heard < _IDLE, -watcher.attempt.started)
         )
         attempt = idle[0].attempt
-        self.console.say(f"{attempt.task}  gives way: {why}")
-        self.queue.tell("shed", task=attempt.task, gen=attempt.generation, run=self.run.id, worker=attempt.id, why=why)
+        self.console.say(f"{attempt.label}  gives way: {why}")
+        self.queue.tell(
+            "shed", task=attempt.task or None, gen=attempt.generation, run=self.run.id, worker=attempt.id, why=why
+        )
         roster.ask_to_stop(attempt, f"shed: {why}")
 
     def _show(self, watcher: Watcher) -> None:
@@ -310,13 +316,13 @@ class Driver:
         try:
             offer = self.plugins.offer(PROVIDERS, attempt.provider)
             purse = self.admission.spending.purse(attempt.id)
-            told = self.plugins.ask(offer, lambda _: _worth_telling(watcher, piece, purse))
+            told = self.plugins.ask(offer, lambda _: watcher.worth_telling(piece, purse))
         except FleetError as error:
             watcher.reader = None
-            self.console.say(f"{attempt.task}: its output is not shown any more: {error.message}")
+            self.console.say(f"{attempt.label}: its output is not shown any more: {error.message}")
             return
         for event in told:
-            self.console.say(f"{attempt.task}  {event.kind}: {line(event.text, 120)}")
+            self.console.say(f"{attempt.label}  {event.kind}: {line(event.text, 120)}")
 
     def _remember_cost(self, watcher: Watcher) -> None:
         found = roster.read_exit(watcher.attempt)
@@ -342,56 +348,53 @@ class Driver:
             except OSError as error:
                 self._fail(from_os_error(error, f"cannot settle {worker}"))
             else:
-                self._tell(found)
+                self._tell_crew(found) if isinstance(found, Disbanded) else self._tell(found)
+
+    def _tend(self) -> None:
+        """Take in what crews have reported, and look after those that hold nothing or wait for a person."""
+        for deed in self.admission.marshal.news():
+            self._tell_deed(deed)
+        if self.stopping:
+            return
+        crews = [watcher.attempt for watcher in self._watchers.values() if watcher.attempt.is_crew]
+        for found in self.admission.marshal.tend(crews, draining=self.draining):
+            crew = found.crew
+            if found.stop and not roster.is_asked_to_stop(crew):
+                self.console.say(f"{crew.id}  is asked to end: {found.stop}")
+                roster.ask_to_stop(crew, found.stop)
+            elif found.waits:
+                tasks = ", ".join(found.waits)
+                self.console.say(f"{crew.id}  waits for you: it ended its turn and still holds {tasks}")
+                self._notices.parked(crew.id, f"needs human: its session ended its turn and still holds {tasks}")
+
+    def _tell_deed(self, deed: Deed) -> None:
+        """A task that a crew has reported counts for this run like one that was dispatched."""
+        self.states[deed.task] = deed.state
+        record = records.outcome(self.queue, deed.task, deed.generation) or {}
+        self._say_settled(deed.task, deed.state, *wording.of_deed(deed, record))
+
+    def _tell_crew(self, found: Disbanded) -> None:
+        for deed in self.admission.marshal.news():
+            self._tell_deed(deed)
+        for task in found.returned:
+            self.states[task] = place.state if (place := self.queue.find(task)) else "lost"
+        self._look_again()
+        self.console.say(wording.of_crew(found, self.admission.marshal.disbanded(found)))
 
     def _tell(self, found: Settled) -> None:
         self.states[found.attempt.task] = found.state
         self.admission.spending.close(found.attempt.id)
         self.admission.pacing.note(found.attempt.provider, found.outcome, ended_by_us=found.ended_by_us)
-        self._exhausted = False
-        self._next_look = 0.0
-        outcome = found.outcome
-        what = outcome.result if outcome.kind == "done" else outcome.reason
-        cost = "" if found.state in ("done", "blocked") else ", charged" if found.charged else ", not charged"
-        kind = "" if outcome.kind == found.state else f" ({outcome.kind}{cost})"
-        said = line(what, 140)
-        self.console.say(f"{found.attempt.task}  {found.state}{kind} after {duration(found.seconds)}: {said}")
+        self._look_again()
+        self._say_settled(found.attempt.task, found.state, *wording.of_task(found))
         if found.work:
             self.console.say(f"{found.attempt.task}  {found.work}")
-        if found.state == "blocked":
-            self._notices.parked(found.attempt.task, what)
 
+    def _look_again(self) -> None:
+        self._exhausted = False
+        self._next_look = 0.0
 
-def _worth_telling(watcher: Watcher, piece: bytes, purse: Purse | None) -> list[Event]:
-    told: list[Event] = []
-    for event in watcher.events(piece):
-        if event.usage is not None and purse is not None:
-            purse.feed(event.usage)
-        urgent = event.kind in ("limit", "retry", "denied")
-        if (urgent or (watcher.shown and event.text)) and len(told) < _TOLD:
-            told.append(event)
-    return told
-
-
-class _Signals:
-    """Counts SIGINT and SIGTERM for the time of a run; the loop looks at the numbers, so that no line is torn."""
-
-    def __init__(self) -> None:
-        self.interrupts = 0
-        self.terms = 0
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> _Signals:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._handle)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _handle(self, number: int, _frame: FrameType | None) -> None:
-        if number == signal.SIGINT:
-            self.interrupts += 1
-        else:
-            self.terms += 1
+    def _say_settled(self, task: str, state: str, text: str, said: str) -> None:
+        self.console.say(text)
+        if state == "blocked":
+            self._notices.parked(task, said)

@@ -66,7 +66,7 @@ def runs(queue: Queue) -> list[RunLine]:
             line["started"] = event.get("at")
         elif kind == "run_ended":
             line |= {"ended": event.get("at"), "states": event.get("states")}
-        elif kind == "started":
+        elif kind in ("started", "mustered"):
             line["attempts"] += 1
     return [
         RunLine(
@@ -83,10 +83,10 @@ def runs(queue: Queue) -> list[RunLine]:
 def tasks(queue: Queue, run: str) -> Iterator[TaskLine]:
     """Every task that a run started an attempt at, in the order of the first."""
     works = _works(queue, run)
-    for task, generations in _started(queue, run).items():
+    for task, leases in _started(queue, run).items():
         place = queue.find(task)
         body = queue.body(place.path, task) if place else None
-        outcomes = [records.outcome(queue, task, generation) or {} for generation in generations]
+        outcomes = [records.outcome(queue, task, generation) or {} for generation in leases]
         last = outcomes[-1]
         done = last.get("outcome") == "done"
         yield TaskLine(
@@ -96,7 +96,7 @@ def tasks(queue: Queue, run: str) -> Iterator[TaskLine]:
             attempts=tuple(str(outcome.get("outcome") or "not settled") for outcome in outcomes),
             evidence=str(last.get("result" if done else "reason") or ""),
             checked=bool(last.get("check")),
-            seconds=sum(float((outcome.get("exit") or {}).get("seconds") or 0.0) for outcome in outcomes),
+            seconds=sum(_seconds(outcome, begun) for outcome, begun in zip(outcomes, leases.values(), strict=True)),
             work=works.get(task, ""),
         )
 
@@ -124,13 +124,14 @@ def untouched(queue: Queue, run: str) -> int:
     return told
 
 
-def _started(queue: Queue, run: str) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+def _started(queue: Queue, run: str) -> dict[str, dict[int, float]]:
+    """When each lease began under which a run worked: those that it started, and those that its sessions claimed."""
+    found: dict[str, dict[int, float]] = {}
     for _, event in journal.read(queue.journal.path):
-        if event and event.get("event") == "started" and event.get("run") == run:
-            task, generation = event.get("task"), event.get("gen")
+        if event and _is_of_run(event, run):
+            task, generation, at = event.get("task"), event.get("gen"), event.get("at")
             if isinstance(task, str) and isinstance(generation, int):
-                found.setdefault(task, []).append(generation)
+                found.setdefault(task, {})[generation] = float(at) if isinstance(at, int | float) else 0.0
     return found
 
 
@@ -138,6 +139,20 @@ def _works(queue: Queue, run: str) -> dict[str, str]:
     """What the last attempt of each task left in its worktree, in words."""
     events = (event for _, event in journal.read(queue.journal.path) if event and event.get("event") == "worktree")
     return {str(event.get("task")): sentence(event) for event in events if event.get("run") == run}
+
+
+def _seconds(outcome: dict[str, Any], begun: float) -> float:
+    """How long an attempt took: by its process, or, where a session worked many tasks, from its claim to its report."""
+    exit, ended = outcome.get("exit"), outcome.get("ended")
+    if isinstance(exit, dict):
+        return float(exit.get("seconds") or 0.0)
+    return max(0.0, ended - begun) if isinstance(ended, int | float) and begun else 0.0
+
+
+def _is_of_run(event: dict[str, Any], run: str) -> bool:
+    if event.get("event") == "started":
+        return bool(event.get("run") == run)
+    return event.get("event") == "claimed" and str(event.get("worker") or "").partition("-")[0] == run
 
 
 def _ended(queue: Queue, run: str) -> float | None:

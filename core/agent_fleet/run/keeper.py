@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from agent_fleet.run.confine import Confinement
     from agent_fleet.run.stage import Stage
+    from agent_fleet.run.tenure import Lease
     from agent_fleet.tree import Tree
 
 TICK = 1.0  # seconds between two looks at the log
@@ -47,28 +48,6 @@ class Order(NamedTuple):
     terminal: bool = False
 
 
-class Lease(NamedTuple):
-    """The active file that is ours, and where the outcome of its generation would be on record."""
-
-    path: str
-    record: str
-
-    @property
-    def is_reported(self) -> bool:
-        """Whether the agent itself has finished the task, and only has to end."""
-        return not os.path.exists(self.path) and os.path.exists(self.record)
-
-    def beat(self) -> bool:
-        """Show that we live; False if the lease was taken away, which a finish by the agent itself is not."""
-        try:
-            os.utime(self.path)
-        except FileNotFoundError:
-            return os.path.exists(self.record)
-        except OSError:
-            pass  # a heartbeat that cannot be written now says nothing about who holds the lease
-        return True
-
-
 class End(NamedTuple):
     """Why an attempt is over; `status` is what waitpid(2) gave for the agent, None if it did not run."""
 
@@ -82,6 +61,7 @@ class End(NamedTuple):
 def main(worker_dir: str) -> None:
     """Keep one attempt from its lease to its exit record; an attempt that has one already is left alone."""
     from agent_fleet.errors import FleetError
+    from agent_fleet.run import tenure
     from agent_fleet.run.child import become_subreaper
     from agent_fleet.run.ending import report
 
@@ -93,7 +73,7 @@ def main(worker_dir: str) -> None:
         return
     try:
         order = read_order(os.path.join(worker_dir, "keeper.json"))
-        lease = _take_over(order.take, worker_dir, order.mark)
+        lease = tenure.take(order.take, worker_dir, order.mark)
         log = os.open(order.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         stage = _stage(window, log, worker_dir) if order.terminal else None
     except (FleetError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -182,30 +162,6 @@ def _listen() -> int:
     for number in (signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)
     return reading
-
-
-def _take_over(take: dict[str, Any], worker_dir: str, mark: str) -> Lease | None:
-    """Make the lease ours by one rename; None if it is no longer there."""
-    from agent_fleet.identity import identity_of
-    from agent_fleet.queue import lease, names
-
-    queue_dir = os.path.dirname(take["active_dir"])
-    key, data = lease.owner_record(
-        identity_of(),
-        agent=take["agent"],
-        lane=take["lane"],
-        worker_dir=os.path.relpath(worker_dir, queue_dir),
-        mark=mark,
-    )
-    lease.write_owner(take["owners_dir"], key, data)
-    task, generation = take["task"], int(take["generation"])
-    path = os.path.join(take["active_dir"], names.active_name(task, generation, key, take["gate"]))
-    try:
-        os.rename(take["from"], path)
-    except FileNotFoundError:
-        return None
-    entry = names.entry_name(task, generation)
-    return Lease(path, os.path.join(queue_dir, "records", names.bucket_of(task), entry))
 
 
 # --------------------------------------------------------------------------------------------------------- keeping

@@ -34,11 +34,12 @@ def prune(queue: Queue, keep: int) -> int:
     found = []
     for name in queue.listing("logs"):
         parsed = names.parse_entry(name.removesuffix(".log") + ".json") if name.endswith(".log") else None
+        is_over = (parsed is not None and parsed not in held) or _is_of_a_settled_session(queue, name)
         try:
             told = os.lstat(queue.path("logs", name))
         except FileNotFoundError:
             continue
-        found.append((told.st_mtime_ns, told.st_size, name, parsed is not None and parsed not in held))
+        found.append((told.st_mtime_ns, told.st_size, name, is_over))
     total = sum(size for _, size, _, _ in found)
     removed = 0
     for _, size, name, removable in sorted(found):
@@ -49,3 +50,10 @@ def prune(queue: Queue, keep: int) -> int:
             total -= size
             removed += 1
     return removed
+
+
+def _is_of_a_settled_session(queue: Queue, name: str) -> bool:
+    run, _, worker = name.removesuffix(".log").partition("-")
+    is_one = name.endswith(".log") and run[:1] == "r" and names.is_number(run[1:])
+    is_one = is_one and worker[:1] == "w" and names.is_number(worker[1:])
+    return is_one and os.path.exists(queue.path("runs", run, "workers", worker, "settled"))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from agent_fleet.config import Config
@@ -20,8 +20,10 @@ from agent_fleet.queue.claim import Rules
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.task import gate_of
 from agent_fleet.run import roster
+from agent_fleet.run.crews import Berth, Kind, berth, empty_seats
 from agent_fleet.run.gates import gates_of
-from agent_fleet.run.roster import Run
+from agent_fleet.run.roster import Attempt, Run
+from agent_fleet.text import count
 
 AUTO = "auto"  # as the lane of browser tasks: the terminal lane where that can be used
 TERMINAL = "terminal"
@@ -49,6 +51,7 @@ class Outlook:
     """One look: what there is, what the machine can take, and the plan that follows.
 
     `troubles` say why a provider cannot be used now; `gated` are those of them that end by themselves or with a new run.
+    `berths` are the lanes and providers whose tasks crews work; `vacant` of their seats have a task in sight already.
     """
 
     board: Board
@@ -58,6 +61,8 @@ class Outlook:
     troubles: Mapping[str, str]
     gated: Mapping[str, str]
     warnings: tuple[str, ...]
+    berths: Mapping[Kind, Berth] = field(default_factory=dict)
+    vacant: Mapping[Kind, int] = field(default_factory=dict)
 
 
 class Known(NamedTuple):
@@ -127,7 +132,7 @@ def look(
     plugins: Plugins,
     wishes: Wishes,
     *,
-    running: Mapping[str, int],
+    at_work: Collection[Attempt],
     owed_memory: float = 0.0,
     book: CostBook | None = None,
     known: Known | None = None,
@@ -135,25 +140,32 @@ def look(
 ) -> Outlook:
     """Read everything once and make the plan.
 
-    `running` are this project's dispatched workers by lane; `owed_memory` is what they were let in for and have not taken
-    yet; `known` is what needs not be found out again; `gated` says which providers must wait, where a run knows more of
-    that than the gates of the project tell.
+    `at_work` are this project's workers; `owed_memory` is what they were let in for and have not taken yet; `known` is
+    what needs not be found out again; `gated` says which providers must wait, where a run knows more of that than the
+    gates of the project tell.
     """
     known = known or Known({}, {})
     gated = gates_of(queue, config).obstacles("") if gated is None else gated
     routes = routes_of(config, plugins, wishes)
     board = boards.read(queue)
+    running = roster.counted(at_work)
+    # a session that works many tasks cannot be in a worktree for each
+    berths = {} if wishes.worktree else _berths(plugins, board, routes)
+    vacant = empty_seats(at_work, board)
     lane, provider = _next(board, routes)
     machine = measure(
-        plugins, config, provider=provider, lane=lane, running=sum(running.values()), owed_memory=owed_memory, book=book
+        plugins, config, provider=provider, lane=lane, running=len(at_work), owed_memory=owed_memory, book=book
     )
     warnings = list(machine.warnings)
-    overall = [*_cap(config, wishes), _machine_ceiling(machine, wishes), *_policies(plugins, board, warnings)]
+    room = _machine_ceiling(machine, wishes)
+    seats = berths[lane, provider].seats if (lane, provider) in berths else 1
+    room = in_seats(room, running=sum(running.values()), sessions=len(at_work), seats=seats)
+    overall = [*_cap(config, wishes), room, *_policies(plugins, board, warnings)]
     troubles = _troubles(plugins, board, routes, {**known.providers, **gated})
     plan = make(
         board,
         routes,
-        [_facts(plugins, name, known.lanes) for name in sorted(_lanes(board, routes))],
+        _all_facts(plugins, board, routes, known.lanes, berths, vacant),
         overall,
         exclusion=_exclusion(queue, config, board),
         running=running,
@@ -169,7 +181,51 @@ def look(
         troubles=troubles,
         gated={name: why for name, why in gated.items() if name in troubles},
         warnings=tuple(warnings),
+        berths=berths,
+        vacant=vacant,
     )
+
+
+def in_seats(room: Ceiling, *, running: int, sessions: int, seats: int) -> Ceiling:
+    """What the machine can take, in workers where it was measured in process trees: one tree of a crew is several workers.
+
+    `running` workers are `sessions` trees now; what still fits is trees like the next one, each of which has its seats.
+    """
+    if room.workers is None or (seats == 1 and running == sessions) or room.source == "--force":
+        return room
+    more = max(0, room.workers - sessions)
+    each = f", {count(seats, 'seat')} in each" if seats > 1 else ""
+    why = f"room for {more} more {'session' if more == 1 else 'sessions'}{each}: {room.why}"
+    return replace(room, workers=running + more * seats, why=why)
+
+
+def _berths(plugins: Plugins, board: Board, routes: Routes) -> dict[Kind, Berth]:
+    kinds = {
+        (routes.lane(group.need, group.lane), routes.provider_for(group.need, group.provider))
+        for group in board.waiting
+    }
+    return {kind: found for kind in kinds if (found := berth(plugins, *kind)) is not None}
+
+
+def _all_facts(
+    plugins: Plugins,
+    board: Board,
+    routes: Routes,
+    known: Mapping[str, str],
+    berths: Mapping[Kind, Berth],
+    vacant: Mapping[Kind, int],
+) -> list[LaneFacts]:
+    """What is known of each lane that something waits for, with its seats."""
+    empty: dict[str, int] = {}
+    for (lane, _), number in vacant.items():
+        empty[lane] = empty.get(lane, 0) + number
+    found = []
+    for name in sorted(_lanes(board, routes)):
+        here = {provider: each.seats for (lane, provider), each in berths.items() if lane == name}
+        facts = _facts(plugins, name, known)
+        seats = max(here.values(), default=0)
+        found.append(replace(facts, seats=seats, empty=empty.get(name, 0), crews=frozenset(here)))
+    return found
 
 
 def _facts(plugins: Plugins, name: str, known: Mapping[str, str]) -> LaneFacts:

@@ -23,18 +23,21 @@ class Pacing:
         self._me = me
         self._probing: set[str] = set()
         self._unexplained: dict[str, int] = {}
+        self._fruitless: dict[str, int] = {}
         self.gates.retry_walls()
 
     def obstacles(self) -> dict[str, str]:
         """Which providers must wait, and why."""
         found = {}
         shut = self.gates.obstacles(self._me)
-        for name in {*shut, *self._probing, *self._unexplained}:
+        for name in {*shut, *self._probing, *self._unexplained, *self._fruitless}:
             why = shut.get(name, "")
             if not why and name in self._probing:
                 why = "one worker tries whether the limit is over"
             if self._unexplained.get(name, 0) >= IN_A_ROW:
                 why = f"{IN_A_ROW} attempts in a row ended without a word that explains it; look at their logs"
+            if self._fruitless.get(name, 0) >= IN_A_ROW:
+                why = f"{IN_A_ROW} sessions in a row ended without having moved a task; look at their logs"
             if why:
                 found[name] = why
         return found
@@ -55,6 +58,18 @@ class Pacing:
             return  # every task brings its own program: how one ended says nothing about the next
         unexplained = outcome.kind in ("unknown", "crashed") and not outcome.result.strip() and not ended_by_us
         self._unexplained[provider] = self._unexplained.get(provider, 0) + 1 if unexplained else 0
+
+    def note_crew(self, provider: str, *, moved: int, is_at_fault: bool) -> None:
+        """Learn from a crew that is settled: one at fault had tasks before it and ended without having moved any."""
+        self._probing.discard(provider)
+        if moved or is_at_fault:
+            self._fruitless[provider] = 0 if moved else self._fruitless.get(provider, 0) + 1
+
+    def got_through(self, provider: str) -> None:
+        """A crew has moved a task: if it was the one that tried whether a limit is over, nobody need wait for its end."""
+        if provider in self._probing:
+            self._probing.discard(provider)
+            self.gates.open(provider)
 
     def not_started(self, provider: str) -> None:
         """The start that was to be the probe did not happen."""

@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
 from agent_fleet import identity, process
@@ -32,7 +32,8 @@ class Run(NamedTuple):
 class Attempt(NamedTuple):
     """One started worker and the lease that it works under. `dir` is its directory, `mark` marks its tree.
 
-    `cwd` is where it works (empty: in the project), `tree` the name of its worktree, if it has one.
+    `cwd` is where it works (empty: in the project), `tree` the name of its worktree, if it has one. A crew has `seats` and no
+    task: it claims by itself, so many tasks at once, from its `share` of the queue. `interactive` says that it has a terminal.
     """
 
     id: str
@@ -49,6 +50,18 @@ class Attempt(NamedTuple):
     session: str = ""
     cwd: str = ""
     tree: str = ""
+    seats: int = 0
+    interactive: bool = False
+    share: str = ""
+
+    @property
+    def is_crew(self) -> bool:
+        return self.seats > 0
+
+    @property
+    def label(self) -> str:
+        """What people know it by: its task, or the worker itself where it has no single one."""
+        return self.task or self.id
 
     @property
     def run(self) -> str:
@@ -134,13 +147,21 @@ def write_attempt(attempt: Attempt) -> None:
     write_whole(os.path.join(attempt.dir, "worker.json"), json.dumps(record).encode() + b"\n", durable=False)
 
 
-def running(queue: Queue, *, but: Container[str] = ()) -> dict[str, int]:
-    """How many workers of every run of this project are at work now, by lane; without the attempts in `but`."""
+def at_work(queue: Queue, *, but: Container[str] = ()) -> list[Attempt]:
+    """The workers of every run of this project that are at work now, without those whose ids are in `but`."""
+    return [
+        attempt
+        for run, _ in runs(queue)
+        for attempt in attempts(queue, run)
+        if attempt.id not in but and not has_ended(attempt)
+    ]
+
+
+def counted(workers: Iterable[Attempt]) -> dict[str, int]:
+    """How many workers these are, by lane: a crew counts as many as it has seats."""
     found: dict[str, int] = {}
-    for run, _ in runs(queue):
-        for attempt in attempts(queue, run):
-            if attempt.id not in but and not has_ended(attempt):
-                found[attempt.lane] = found.get(attempt.lane, 0) + 1
+    for attempt in workers:
+        found[attempt.lane] = found.get(attempt.lane, 0) + max(1, attempt.seats)
     return found
 
 
@@ -221,6 +242,10 @@ def ask_to_stop(attempt: Attempt, reason: str) -> None:
     except OSError:
         pass  # a full disk, or a directory that is gone, takes the reason, not the request
     process.ask_to_end(attempt.worker.identity)
+
+
+def is_asked_to_stop(attempt: Attempt) -> bool:
+    return os.path.exists(os.path.join(attempt.dir, "stop"))
 
 
 def give_order(run: Run, order: str) -> None:

@@ -61,7 +61,7 @@ def settle(bench: Bench, attempt: Attempt) -> Settled:
     What a dead keeper left behind is ended first. Raises FleetError (`still_alive`) if that cannot be proved; then, and
     after an OSError, the attempt stays unsettled for the next run.
     """
-    exit, told = _ending(bench, attempt)
+    exit, told = ending(bench, attempt)
     work = aftermath.look(bench.queue, bench.environ, attempt)
     found = _settle(bench, attempt, exit, told, work)
     said = aftermath.clear(bench.queue, bench.environ, attempt, found.state, work)
@@ -109,7 +109,7 @@ def _settle(bench: Bench, attempt: Attempt, exit: Exit, told: dict[str, Any], wo
     return _conclude(bench, attempt, outcome, verdict, exit, record)
 
 
-def _ending(bench: Bench, attempt: Attempt) -> tuple[Exit, dict[str, Any]]:
+def ending(bench: Bench, attempt: Attempt) -> tuple[Exit, dict[str, Any]]:
     """How the attempt ended, and its whole exit record."""
     found = roster.read_exit(attempt)
     if found is None:

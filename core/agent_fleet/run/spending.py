@@ -71,6 +71,12 @@ class Spending:
         self._purses[attempt] = purse
         return purse
 
+    def open_crew(self, attempt: str) -> Purse:
+        """The purse of a session that works many tasks: what it uses counts for the run and the day, and for no task."""
+        limits = self._of_all()
+        purse = self._purses[attempt] = Purse(limits, Tally(), self.table)
+        return purse
+
     def purse(self, attempt: str) -> Purse | None:
         """The purse of an attempt that is not settled yet."""
         return self._purses.get(attempt)
@@ -92,15 +98,17 @@ class Spending:
         """Why this task (None: why nothing at all) may not start: the limit that is used up already."""
         self._account.refresh(time.time())
         run, day = self._sums()
-        limits = budget.limits(task.budget if task else Budget(), self._defaults)
         if task is None:
-            return budget.admit(
-                Limits(run_money=limits.run_money, day_money=limits.day_money, unknown_price=limits.unknown_price),
-                Spent(run_money=run, day_money=day),
-            )
+            return budget.admit(self._of_all(), Spent(run_money=run, day_money=day))
+        limits = budget.limits(task.budget, self._defaults)
         return budget.admit(
             limits, Purse(limits, spent_on(self._queue, self.table, task.id), self.table).spent(run, day)
         )
+
+    def _of_all(self) -> Limits:
+        """The limits that hold for all tasks together."""
+        limits = budget.limits(Budget(), self._defaults)
+        return Limits(run_money=limits.run_money, day_money=limits.day_money, unknown_price=limits.unknown_price)
 
     def _sums(self) -> tuple[Money, Money]:
         live = [purse.money for purse in self._purses.values()]

@@ -59,11 +59,10 @@ def start(
     Raises OSError if the worker's directory cannot be written.
     """
     task = task_from(claimed.body)
-    number, directory = _new_worker_dir(run)
-    worker = f"{run.id}-w{number}"
-    mark = f"{run.mark}-w{number}"
+    worker, mark, directory = new_worker(run)
     log = queue.path("logs", f"{task.id}.g{claimed.generation}.log")
-    env = _environment(queue, run, claimed, mark, worker, environ)
+    env = environment(queue, run, mark, worker, environ)
+    env |= {"FLEET_TASK": claimed.task, "FLEET_GENERATION": str(claimed.generation)}
     try:
         place = workplace.prepare(
             *(queue, config, run, task, claimed.generation, environ), mark=mark, directory=directory, worktree=worktree
@@ -96,32 +95,50 @@ def start(
         workplace.leave(environ, mark)
         roster.mark_settled(attempt)
         return Unstarted("task" if error.code in ("refused", "bad_input") else "provider", error)
+    take = {
+        "from": claimed.path,
+        "active_dir": queue.path("active"),
+        "owners_dir": queue.path("owners"),
+        "task": claimed.task,
+        "generation": claimed.generation,
+        "gate": claimed.gate,
+        "agent": launch.worker,
+        "lane": route.lane.name,
+    }
     terminal = outlook.has_terminal(plugins, route.lane.name)
-    kept = _under_keeper(queue, config, task, claimed, launch, directory, mark, log, route, run, terminal)
-    roster.write_attempt(attempt)
-    try:
-        attempt = attempt._replace(worker=plugins.ask(route.lane, lambda lane: lane.start(kept)))
-    except FleetError as error:
-        process.stop_tree("", mark, config.get("run.grace"))
+    kept = under_keeper(config, attempt, launch, take, total=_longest(queue, config, task), terminal=terminal)
+    begun = begin(queue, config, plugins, attempt, kept, route.lane)
+    if isinstance(begun, Unstarted):
         workplace.leave(environ, mark)
-        roster.mark_settled(attempt)
-        return Unstarted("machine" if error.code == "unavailable" else "lane", error)
-    try:
-        roster.write_attempt(attempt)
-    except OSError as error:
-        queue.notices.append(
-            f"the worker {worker} could not be put on record: {error.strerror}"
-        )  # its lease tells who it is
+        return begun
     queue.tell(
         "started",
         task=task.id,
         gen=claimed.generation,
         run=run.id,
         worker=worker,
-        lane=attempt.lane,
-        provider=attempt.provider,
-        pid=attempt.worker.pid,
+        lane=begun.lane,
+        provider=begun.provider,
+        pid=begun.worker.pid,
     )
+    return begun
+
+
+def begin(
+    queue: Queue, config: Config, plugins: Plugins, attempt: Attempt, kept: Launch, lane: Offer[Lane]
+) -> Attempt | Unstarted:
+    """Put an attempt on record and start its keeper. Raises OSError if the record cannot be written."""
+    roster.write_attempt(attempt)
+    try:
+        attempt = attempt._replace(worker=plugins.ask(lane, lambda found: found.start(kept)))
+    except FleetError as error:
+        process.stop_tree("", attempt.mark, config.get("run.grace"))
+        roster.mark_settled(attempt)
+        return Unstarted("machine" if error.code == "unavailable" else "lane", error)
+    try:
+        roster.write_attempt(attempt)
+    except OSError as error:  # its lease, or its answer, tells who it is
+        queue.notices.append(f"the worker {attempt.id} could not be put on record: {error.strerror}")
     return attempt
 
 
@@ -137,6 +154,12 @@ def job_of(queue: Queue, attempt: Attempt, task: Task) -> Job:
         scratch=attempt.dir,
         session=attempt.session,
     )
+
+
+def new_worker(run: Run) -> tuple[str, str, str]:
+    """(id, mark, directory) of one more worker of a run."""
+    number, directory = _new_worker_dir(run)
+    return f"{run.id}-w{number}", f"{run.mark}-w{number}", directory
 
 
 def _new_worker_dir(run: Run) -> tuple[int, str]:
@@ -197,10 +220,8 @@ def _session_of(before: list[dict[str, Any]], provider: str, tree: str) -> str:
     return str(last.get("session") or "")
 
 
-def _environment(
-    queue: Queue, run: Run, claimed: Claimed, mark: str, worker: str, environ: Mapping[str, str]
-) -> dict[str, str]:
-    """The worker's environment: the person's own, with the lease and the marks of its tree."""
+def environment(queue: Queue, run: Run, mark: str, worker: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """What is in the environment of every worker: the person's own, the queue, and the marks of its tree."""
     env = {name: value for name, value in environ.items() if not name.startswith("FLEET_")}
     env |= {
         "AGENT_ROOT": os.path.dirname(queue.dir),
@@ -208,8 +229,6 @@ def _environment(
         "FLEET_RUN": run.mark,
         "FLEET_WORKER": mark,
         "FLEET_AGENT": worker,
-        "FLEET_TASK": claimed.task,
-        "FLEET_GENERATION": str(claimed.generation),
     }
     path = env.get("PATH", os.defpath)
     if shutil.which("fleet", path=path) is None:
@@ -235,57 +254,44 @@ def _longest(queue: Queue, config: Config, task: Task) -> float:
     return min(limit, left) if limit else left
 
 
-def _under_keeper(
-    queue: Queue,
-    config: Config,
-    task: Task,
-    claimed: Claimed,
-    launch: Launch,
-    directory: str,
-    mark: str,
-    log: str,
-    route: Route,
-    run: Run,
-    terminal: bool,
+def under_keeper(
+    config: Config, attempt: Attempt, launch: Launch, take: dict[str, Any], *, total: float, terminal: bool
 ) -> Launch:
-    """Wrap a launch: the process to start is the keeper, which takes the lease over and then starts the agent."""
+    """Wrap a launch: the process to start is the keeper, which takes over what is told and then starts the agent.
+
+    `take` is the lease of a task, or nothing for a crew; `total` is how many seconds the attempt may last (0: any);
+    `terminal` says that the agent is to have one of its own.
+    """
     stdin = ""
     if launch.stdin:
-        stdin = os.path.join(directory, "stdin")
+        stdin = os.path.join(attempt.dir, "stdin")
         write_whole(stdin, launch.stdin, durable=False)
+    seats = max(1, attempt.seats)
+    marks = {"FLEET_RUN": attempt.run_mark, "FLEET_WORKER": attempt.mark}
     order = {
         "argv": launch.argv,
         "cwd": launch.cwd,
-        "env": _with_terminal(launch.env, terminal) | {"FLEET_RUN": run.mark, "FLEET_WORKER": mark},
+        "env": _with_terminal(launch.env, terminal) | marks,
         "terminal": terminal,
         "stdin": stdin,
-        "log": log,
-        "mark": mark,
-        "take": {
-            "from": claimed.path,
-            "active_dir": queue.path("active"),
-            "owners_dir": queue.path("owners"),
-            "task": claimed.task,
-            "generation": claimed.generation,
-            "gate": claimed.gate,
-            "agent": launch.worker,
-            "lane": route.lane.name,
-        },
-        "total": _longest(queue, config, task),
+        "log": attempt.log,
+        "mark": attempt.mark,
+        "take": take,
+        "total": total,
         "first_byte": config.get("run.first_byte") if launch.speaks else 0,
         "idle": config.get("run.idle") if launch.speaks else 0,
         "grace": config.get("run.grace"),
         "max_log": config.get("run.max_log"),
-        "max_memory": config.get("capacity.max_mem_per_worker"),
-        "max_processes": config.get("capacity.max_processes_per_worker"),
+        "max_memory": seats * config.get("capacity.max_mem_per_worker"),
+        "max_processes": seats * config.get("capacity.max_processes_per_worker"),
     }
-    write_whole(os.path.join(directory, "keeper.json"), json.dumps(order).encode(), durable=False)
+    write_whole(os.path.join(attempt.dir, "keeper.json"), json.dumps(order).encode(), durable=False)
     if not keeper.__file__:
         raise FleetError("unusable", "the keeper is not a file", hint="install agent-fleet unpacked")
     return Launch(
         worker=launch.worker,
-        argv=(sys.executable, "-I", "-S", keeper.__file__, directory),
+        argv=(sys.executable, "-I", "-S", keeper.__file__, attempt.dir),
         cwd=launch.cwd,
-        env={"PATH": launch.env.get("PATH", os.defpath), "FLEET_RUN": run.mark, "FLEET_WORKER": mark},
-        log=os.path.join(directory, "keeper.log"),
+        env={"PATH": launch.env.get("PATH", os.defpath), **marks},
+        log=os.path.join(attempt.dir, "keeper.log"),
     )

@@ -12,9 +12,11 @@ from agent_fleet.model import Event
 from agent_fleet.protocols import Reader
 from agent_fleet.run import roster
 from agent_fleet.run.roster import Attempt
+from agent_fleet.run.spending import Purse
 
 _PIECE = 1 << 18  # bytes read of one log at a time, so that a worker that floods its log delays nobody
 _PROOF = 1.0  # seconds between two looks at a keeper itself
+_TOLD = 20  # events of one worker that are shown in one round
 _LINE = 1 << 20  # bytes after which a line is taken in pieces
 
 
@@ -85,6 +87,17 @@ class Watcher:
                     if event.kind != "retry":
                         self.progressed = self.heard
                     yield event
+
+    def worth_telling(self, piece: bytes, purse: Purse | None) -> list[Event]:
+        """The events in a piece of the log that a person should know of; what they say of usage goes to the purse."""
+        told: list[Event] = []
+        for event in self.events(piece):
+            if event.usage is not None and purse is not None:
+                purse.feed(event.usage)
+            urgent = event.kind in ("limit", "retry", "denied")
+            if (urgent or (self.shown and event.text)) and len(told) < _TOLD:
+                told.append(event)
+        return told
 
     @property
     def stuck(self) -> float:

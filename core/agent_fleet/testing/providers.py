@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 import stat
-import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 
 from agent_fleet.errors import FleetError
-from agent_fleet.model import Job, Launch, Need, Task
-from agent_fleet.protocols import Provider
+from agent_fleet.model import Job, Launch, Need
+from agent_fleet.protocols import Musters, Provider
 from agent_fleet.testing.contract import asked, check_name, check_usable, is_writable, must
+from agent_fleet.testing.crews import check_crews
+from agent_fleet.testing.launches import CANARY, check_environment, new_job
 from agent_fleet.testing.readers import check_reader
-
-CANARY = "FLEET_CHECK_CANARY"
 
 TEXTS = (
     "Fix the test.",
@@ -48,41 +46,9 @@ def check_provider(
         launches.append(launch)
     _check_half_a_character(name, provider, tmp_path, need)
     check_reader(name, provider.reader, tmp_path / "gone", answer=answer, need=need)
+    if isinstance(provider, Musters):
+        check_crews(name, provider, tmp_path / "crews")
     return launches
-
-
-def new_job(place: Path, text: str, *, need: Need = "agent", task: Task | None = None) -> Job:
-    """One attempt whose prompt holds this text (for `command`, its target is the text); `place` gets its directories.
-
-    Its environment is whole, is not that of this process, and cannot be changed.
-    """
-    needle = f"needle-{uuid.uuid4().hex}"
-    for each in ("project", "scratch"):
-        (place / each).mkdir(parents=True, exist_ok=True)
-    whole = f"{text}\n{needle}"
-    env = {
-        "PATH": os.environ.get("PATH", os.defpath),
-        "HOME": str(place),
-        "LANG": "C.UTF-8",
-        "AGENT_ROOT": str(place / "project"),
-        "AGENT_DIR": ".agents",
-        "FLEET_RUN": "mark",
-        "FLEET_WORKER": "mark-w1",
-        "FLEET_AGENT": "r1-w1",
-        "FLEET_TASK": "t1",
-        "FLEET_GENERATION": "1",
-        "A_VARIABLE": "a b\n'\"$(id)",
-    }
-    target = whole if need == "command" else "Do it."
-    return Job(
-        task=task or Task(id="t1", target=target, need=need, model="small"),
-        worker="r1-w1",
-        prompt=whole,
-        nonce=needle.rpartition("-")[2][:16],
-        cwd=str(place / "project"),
-        env=MappingProxyType(env),
-        scratch=str(place / "scratch"),
-    )
 
 
 def _check_launch(name: str, job: Job, launch: Launch) -> None:
@@ -95,18 +61,7 @@ def _check_launch(name: str, job: Job, launch: Launch) -> None:
     must(launch.worker == job.worker, f"{name} calls the worker {launch.worker!r}, not {job.worker!r}")
     must(launch.cwd == job.cwd, f"{name} starts in {launch.cwd!r}, not in the directory of the job")
     must(os.path.isabs(launch.log), f"{name} names the log {launch.log!r}, wanted an absolute path")
-    _check_environment(name, job.env, launch.env)
-
-
-def _check_environment(name: str, given: Mapping[str, str], env: Mapping[str, str]) -> None:
-    for key, value in env.items():
-        sound = isinstance(key, str) and isinstance(value, str) and key and "=" not in key and "\0" not in key + value
-        must(sound, f"{name} sets the variable {key!r}, which no process can be given")
-    must(CANARY not in env, f"{name} mixes the environment of this process into the worker's")
-    gone = sorted(key for key, value in given.items() if env.get(key) != value)
-    marks = [key for key in gone if key.startswith(("FLEET_", "AGENT_"))]
-    must(not marks, f"{name} takes {', '.join(marks)} away, by which fleet and the agent find the lease and the worker")
-    must(not gone, f"{name} does not pass on {', '.join(gone)}; the environment of a launch is the whole of it")
+    check_environment(name, job.env, launch.env)
 
 
 def _check_text(name: str, job: Job, launch: Launch, text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 
-from agent_fleet.api import Config, Job
+from agent_fleet.api import Config, Crew, Job
 
 
 def wanted(config: Config, key: str) -> str:
@@ -14,8 +14,8 @@ def wanted(config: Config, key: str) -> str:
     return os.path.join(os.path.abspath(config.root), name) if os.sep in name else name
 
 
-def found(config: Config, key: str, job: Job) -> str:
-    """The program as the job's own path has it; a name that is on no path stays a name, for the error to show."""
+def found(config: Config, key: str, job: Job | Crew) -> str:
+    """The program as the worker's own path has it; a name that is on no path stays a name, for the error to show."""
     name = wanted(config, key)
     return shutil.which(name, path=job.env.get("PATH")) or name
 

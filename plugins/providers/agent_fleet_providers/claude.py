@@ -1,7 +1,11 @@
-"""Claude Code as a dispatched worker: one `claude -p` a task, the prompt on its stdin, events on its stdout."""
+"""Claude Code as a dispatched worker: one `claude -p` a task, the prompt on its stdin, events on its stdout.
+
+As a crew it is one session that claims for itself: `claude -p` that starts subagents, or `claude` on a terminal.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import uuid
@@ -11,12 +15,14 @@ from agent_fleet.api import (
     Account,
     AccountSpec,
     Config,
+    Crew,
     FleetError,
     HookSaid,
     Job,
     Launch,
     Provider,
     QuotaReader,
+    Reader,
     hookimpl,
 )
 from agent_fleet_providers import _claude_account
@@ -26,6 +32,8 @@ from agent_fleet_providers._hook_payload import said
 from agent_fleet_providers._models import model_name
 from agent_fleet_providers._program import found, missing
 from agent_fleet_providers._quota_axi import QuotaAxi
+from agent_fleet_providers._scratch import write_private
+from agent_fleet_providers._sessions import Unread, as_job, hook
 
 BINARY = "provider.claude.binary"
 
@@ -86,6 +94,9 @@ OURS = (
     *("--desktop", "-h", "--help", "-v", "--version"),
 )
 MODES = ("acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "manual", "plan")
+STREAM = ("-p", "--output-format", "stream-json", "--verbose")
+REPORTING = "Bash(fleet *)"  # what every session must be allowed that claims and reports by itself
+SUBAGENTS = "Agent"  # the tool that starts them
 SESSION = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 SESSIONS = uuid.UUID("6f0c1d52-8f1f-5b0e-9c39-0d4b5a3f8a11")  # the namespace that session ids are derived in
 
@@ -94,6 +105,7 @@ class Claude:
     """Starts Claude Code and reads its stream of events."""
 
     name = "claude"
+    most_seats: int | None = None
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -135,27 +147,56 @@ class Claude:
     def hook_event(self, event: str, arguments: Sequence[str], payload: bytes) -> HookSaid | None:
         return said(event, arguments, payload)
 
+    def crew(self, crew: Crew) -> Launch:
+        """The process of a session that works the queue by itself.
+
+        On a terminal the brief is an argument: it is a fixed text of fleet's own. Raises as `launch`, and `io_error` if the
+        scratch directory cannot be written.
+        """
+        words = [*self._rights(REPORTING, *([SUBAGENTS] if crew.seats > 1 else [])), *self._model(crew.model)]
+        words += ["--session-id", session_of(as_job(crew)), *self._extra()]
+        words += ["--agents", _agents(crew)] if crew.seats > 1 else []
+        if crew.interactive:
+            words = [crew.brief, *words, *([] if "--settings" in words else ["--settings", _settings(crew)])]
+        else:
+            words = [*STREAM, *words]
+        return Launch(
+            worker=crew.worker,
+            argv=(found(self._config, BINARY, crew), *words),
+            cwd=crew.cwd,
+            env={**PATIENCE, **scrub(crew.env)},
+            log=os.path.join(crew.scratch, "output.log"),
+            stdin=b"" if crew.interactive else crew.brief.encode("utf-8", "replace"),
+        )
+
+    def crew_reader(self, crew: Crew) -> Reader:
+        return Unread() if crew.interactive else ClaudeReader(as_job(crew))
+
     def _arguments(self, job: Job) -> list[str]:
         budget = job.task.budget
-        model = model_name(job.task.model or self._config.get("provider.claude.model"))
-        mode = self._config.get("provider.claude.permission_mode")
-        if mode not in MODES:
-            raise _bad("permission_mode", f"is {mode!r}, no permission mode", f"use one of {', '.join(MODES)}")
-        words = ["-p", "--output-format", "stream-json", "--verbose", *_session(job), "--permission-mode", mode]
-        tools = self._config.get("provider.claude.allowed_tools")
-        if any(not tool.strip() or tool.startswith("-") for tool in tools):
-            raise _bad(
-                "allowed_tools", "holds an empty rule or an option", 'write rules such as "Read" or "Bash(git *)"'
-            )
-        if tools:
-            words += ["--allowedTools", *tools]
-        if model:
-            words += ["--model", model]
+        words = [*STREAM, *_session(job), *self._rights(), *self._model(job.task.model)]
         if budget.turns is not None:
             words += ["--max-turns", str(max(1, budget.turns))]
         if budget.money is not None and budget.money > 0:
             words += ["--max-budget-usd", f"{budget.money:.6f}"]
         return words + self._extra()
+
+    def _rights(self, *more: str) -> list[str]:
+        """What it may do without being asked: what is configured, and `more`."""
+        mode = self._config.get("provider.claude.permission_mode")
+        if mode not in MODES:
+            raise _bad("permission_mode", f"is {mode!r}, no permission mode", f"use one of {', '.join(MODES)}")
+        tools = self._config.get("provider.claude.allowed_tools")
+        if any(not tool.strip() or tool.startswith("-") for tool in tools):
+            raise _bad(
+                "allowed_tools", "holds an empty rule or an option", 'write rules such as "Read" or "Bash(git *)"'
+            )
+        allowed = [*tools, *more]
+        return ["--permission-mode", mode, *(["--allowedTools", *allowed] if allowed else [])]
+
+    def _model(self, wish: str) -> list[str]:
+        model = model_name(wish or self._config.get("provider.claude.model"))
+        return ["--model", model] if model else []
 
     def _extra(self) -> list[str]:
         extra: list[str] = list(self._config.get("provider.claude.args"))
@@ -181,6 +222,18 @@ def _session(job: Job) -> list[str]:
             "bad_input", f"{job.session[:60]!r} is no session of Claude Code", hint="start the task without a session"
         )
     return ["--resume" if job.session else "--session-id", session_of(job)]
+
+
+def _agents(crew: Crew) -> str:
+    """The file that defines the subagents of a crew."""
+    told = {"description": "Works tasks of the queue, one after the other.", "prompt": crew.member}
+    return write_private(os.path.join(crew.scratch, "agents.json"), json.dumps({crew.kind: told}))
+
+
+def _settings(crew: Crew) -> str:
+    """The file with the hook that tells the end of a turn."""
+    ended = [{"hooks": [{"type": "command", "command": hook()}]}]
+    return write_private(os.path.join(crew.scratch, "settings.json"), json.dumps({"hooks": {"Stop": ended}}))
 
 
 def _bad(key: str, what: str, hint: str) -> FleetError:

@@ -1,4 +1,7 @@
-"""Codex as a dispatched worker: one `codex exec --json` a task, the prompt on its stdin, events on its stdout."""
+"""Codex as a dispatched worker: one `codex exec --json` a task, the prompt on its stdin, events on its stdout.
+
+As a crew it is one session that claims for itself: `codex exec --json` again, or `codex` on a terminal.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,14 @@ from agent_fleet.api import (
     Account,
     AccountSpec,
     Config,
+    Crew,
     FleetError,
     HookSaid,
     Job,
     Launch,
     Provider,
     QuotaReader,
+    Reader,
     hookimpl,
 )
 from agent_fleet_providers import _codex_account
@@ -30,6 +35,7 @@ from agent_fleet_providers._models import model_name
 from agent_fleet_providers._program import found, missing
 from agent_fleet_providers._quota_axi import QuotaAxi
 from agent_fleet_providers._scratch import write_private
+from agent_fleet_providers._sessions import Unread, as_job, notifier
 
 BINARY = "provider.codex.binary"
 MEMO = "codex.json"  # in the scratch directory: what was known of the thread when the attempt began
@@ -66,6 +72,14 @@ class Codex:
 
     def __init__(self, config: Config) -> None:
         self._config = config
+
+    @property
+    def most_seats(self) -> int | None:
+        """One, or none at all in a sandbox: Codex keeps `.agents` read-only there.
+
+        To open the queue to what runs in a sandbox would be a way out of it, since `fleet run` runs commands from there.
+        """
+        return 1 if self._config.get("provider.codex.sandbox") == "danger-full-access" else 0
 
     def usable(self) -> str | None:
         return missing(self._config, BINARY, "Codex")
@@ -113,21 +127,41 @@ class Codex:
     def hook_event(self, event: str, arguments: Sequence[str], payload: bytes) -> HookSaid | None:
         return said(event, arguments, payload)
 
+    def crew(self, crew: Crew) -> Launch:
+        """The process of a session that works the queue by itself. Raises as `launch`.
+
+        On a terminal the brief is an argument: it is a fixed text of fleet's own.
+        """
+        if not crew.interactive:
+            return self.launch(as_job(crew))
+        words = [*self._extra(), *self._rights(crew.model), "-c", f"notify={json.dumps(notifier())}", crew.brief]
+        return Launch(
+            worker=crew.worker,
+            argv=(found(self._config, BINARY, crew), *words),
+            cwd=crew.cwd,
+            env=scrub(crew.env),
+            log=os.path.join(crew.scratch, "output.log"),
+        )
+
+    def crew_reader(self, crew: Crew) -> Reader:
+        return Unread() if crew.interactive else self.reader(as_job(crew))
+
     def _arguments(self, job: Job) -> list[str]:
         """The user's own come first: they are options of `exec`, and `exec resume` does not know all of those."""
-        model = model_name(job.task.model or self._config.get("provider.codex.model"))
-        settings = {"sandbox_mode": self._config.get("provider.codex.sandbox"), "approval_policy": "never"}
-        words = ["exec", *self._extra()]
-        for key, value in settings.items():
-            words += ["-c", f'{key}="{value}"']
-        if model:
-            words += ["-m", model]
+        words = ["exec", *self._extra(), *self._rights(job.task.model)]
         if job.session and not THREAD.fullmatch(job.session):
             raise FleetError(
                 "bad_input", f"{job.session[:60]!r} is no thread of Codex", hint="start the task without a session"
             )
         words += ["resume"] if job.session else []
         return [*words, "--json", "--skip-git-repo-check", *([job.session] if job.session else []), "-"]
+
+    def _rights(self, wish: str) -> list[str]:
+        """What it may do, and which model it is: what is configured, unless the task wishes for another model."""
+        model = model_name(wish or self._config.get("provider.codex.model"))
+        settings = {"sandbox_mode": self._config.get("provider.codex.sandbox"), "approval_policy": "never"}
+        words = [word for key, value in settings.items() for word in ("-c", f'{key}="{value}"')]
+        return [*words, "-m", model] if model else words
 
     def _extra(self) -> list[str]:
         extra: list[str] = list(self._config.get("provider.codex.args"))

@@ -1,0 +1,38 @@
+"""The share of the queue that one worker may claim: which needs, with which wishes. The driver makes it, `fleet claim` keeps to it.
+
+A share is a set of tracks without their priority, written as `need/lane/provider` with `-` for no wish and `*` for any lane:
+`agent/-/claude agent/subagent/-`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from agent_fleet.queue import names
+
+NONE = "-"
+ANY = "*"
+
+
+class Share(NamedTuple):
+    """The tracks as (need, lane wish, provider wish); no wish is an empty text, `*` any lane."""
+
+    tracks: frozenset[tuple[str, str, str]]
+
+    def wanted(self, _priority: int, need: str, lane: str, provider: str) -> bool:
+        """Whether a worker with this share may claim from this track."""
+        return (need, lane, provider) in self.tracks or (need, ANY, provider) in self.tracks
+
+    def __str__(self) -> str:
+        return " ".join("/".join(part or NONE for part in track) for track in sorted(self.tracks))
+
+
+def parse(text: str) -> Share:
+    """The share in a text; words that mean nothing give no right to anything."""
+    found = set()
+    for word in text.split():
+        need, _, rest = word.partition("/")
+        lane, _, provider = rest.partition("/")
+        if need in names.NEEDS and lane and provider:
+            found.add((need, "" if lane == NONE else lane, "" if provider == NONE else provider))
+    return Share(frozenset(found))

@@ -1,0 +1,109 @@
+"""Settling a crew that has ended: what it still held goes back, its session opens or closes gates, its use is put on record."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import NamedTuple, cast
+
+from agent_fleet.errors import FleetError
+from agent_fleet.model import Exit, Outcome
+from agent_fleet.plugins import PROVIDERS
+from agent_fleet.protocols import Musters
+from agent_fleet.queue import lease
+from agent_fleet.queue.store import Queue
+from agent_fleet.run import roster, workplace
+from agent_fleet.run.crews import DISMISSED, UNCLAIMED
+from agent_fleet.run.gates import gates_of
+from agent_fleet.run.muster import crew_of
+from agent_fleet.run.pacing import settle_gate
+from agent_fleet.run.roster import Attempt
+from agent_fleet.run.settle import Bench, Settled, by_note, ending, feed_all, settle
+
+
+class Disbanded(NamedTuple):
+    """How a crew ended: what its session as a whole came to, and which tasks it still held; all of these are back."""
+
+    attempt: Attempt
+    outcome: Outcome
+    exit: Exit
+    returned: tuple[str, ...]
+
+    @property
+    def is_its_own_end(self) -> bool:
+        """Whether it ended by itself, or because of something that it did or did not do: nobody had called it off."""
+        return self.exit.cause not in ("stopped", "shed") or self.exit.note.startswith(UNCLAIMED)
+
+
+def close(bench: Bench, attempt: Attempt) -> Settled | Disbanded:
+    """Settle an attempt that has ended, of either kind; see `settle` for what it raises."""
+    return disband(bench, attempt) if attempt.is_crew else settle(bench, attempt)
+
+
+def disband(bench: Bench, attempt: Attempt) -> Disbanded:
+    """Settle a crew. Its processes are gone, or are ended first; the same holds after a crash and for an adopted one."""
+    queue = bench.queue
+    exit, told = ending(bench, attempt)
+    outcome = _judged(bench, attempt, exit)
+    # the gate stands before the tasks are back, so that nobody starts them against the same wall in between
+    settle_gate(gates_of(queue, bench.config), attempt.provider, outcome)
+    returned = _give_back(queue, attempt)
+    workplace.leave(bench.environ, attempt.mark)
+    queue.tell(
+        "disbanded",
+        run=attempt.run,
+        worker=attempt.id,
+        lane=attempt.lane,
+        provider=attempt.provider,
+        seats=attempt.seats,
+        outcome=outcome.kind,
+        reason=outcome.reason,
+        returned=list(returned),
+        session=outcome.session,
+        usage=asdict(outcome.usage),
+        exit=told,
+    )
+    roster.mark_settled(attempt)
+    return Disbanded(attempt, outcome, exit, returned)
+
+
+def _judged(bench: Bench, attempt: Attempt, exit: Exit) -> Outcome:
+    outcome = by_note(_read(bench, attempt, exit), exit)
+    kind, _, why = exit.note.partition(": ")
+    if exit.cause != "stopped" or outcome.kind not in ("unknown", "failed"):
+        return outcome
+    if kind == DISMISSED:
+        return replace(outcome, kind="done", reason=why)
+    return replace(outcome, kind="failed", reason=why) if kind == UNCLAIMED else outcome
+
+
+def _read(bench: Bench, attempt: Attempt, exit: Exit) -> Outcome:
+    """What the provider makes of the whole output. A provider that raises, or is gone, leaves the outcome unknown."""
+    crew = crew_of(bench.queue, attempt)
+
+    def judge(musters: Musters) -> Outcome:
+        reader = musters.crew_reader(crew)
+        feed_all(reader, attempt.log)
+        return reader.outcome(exit)
+
+    try:
+        offer = bench.plugins.offer(PROVIDERS, attempt.provider)
+        return bench.plugins.ask(offer, lambda provider: judge(cast(Musters, provider)))
+    except FleetError as error:
+        return Outcome(kind="unknown", reason=f"its output could not be judged: {error.message}")
+    except OSError as error:
+        return Outcome(kind="unknown", reason=f"its output cannot be read: {error.strerror}")
+
+
+def _give_back(queue: Queue, attempt: Attempt) -> tuple[str, ...]:
+    """Return what was claimed from within the crew's tree and is still held, uncharged."""
+    returned = []
+    for task, generation, key, gate, name in queue.active():
+        holder = lease.owner(queue, key)
+        if holder is None or holder.mark != attempt.mark:
+            continue
+        path = queue.path("active", name)
+        if lease.give_back(
+            queue, task, generation, gate, path, event="reclaimed", why="the session that held it is over", owner=key
+        ):
+            returned.append(task)
+    return tuple(sorted(returned))
