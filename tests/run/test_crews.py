@@ -12,10 +12,12 @@ import pytest
 
 from agent_fleet.run import roster
 from support.bees import Bees
+from support.desktop import require
 from support.procs import running, wait_until
 from support.runs import QUICK, Site, attempts_of
 
 LANE = ("--lane", "hive", "--provider", "bee")
+TERMINAL = ("--lane", "terminal", "--tmux", "--provider", "bee")
 
 
 class Meadow:
@@ -33,7 +35,7 @@ class Meadow:
         return [self.site.add(f"flower {each}") for each in range(number)]
 
     def held(self) -> int:
-        return self.site.counts().get("active", 0)
+        return len(self.site.queue().active())
 
     def outcomes(self) -> list[dict[str, Any]]:
         return self.site.events("disbanded")
@@ -139,7 +141,7 @@ def test_a_session_whose_driver_dies_in_the_moment_of_its_start_is_found(meadow:
     meadow.mode("linger")
     with site.driving("--lane", "deadly-hive", "--provider", "bee", "--max", "2", env=meadow.env) as driver:
         assert driver.end().status == -9
-        wait_until(lambda: site.counts() == {"done": 2}, "the session goes on")
+        wait_until(lambda: len(site.events("finished")) == 2, "the session goes on")
         assert site.fleet("stop", env=meadow.env).status == 0
         assert not running(meadow.bees.pids[0])
 
@@ -218,9 +220,10 @@ def test_stop_ends_sessions_and_returns_what_they_hold(meadow: Meadow) -> None:
 
 
 def test_a_session_that_would_stay_is_ended_when_nothing_is_left_for_it(meadow: Meadow) -> None:
+    require("tmux")
     meadow.add(2)
     meadow.mode("linger")
-    answer = meadow.site.work("--lane", "booth", "--provider", "bee", "--max", "1", env=meadow.env)
+    answer = meadow.site.work(*TERMINAL, "--max", "1", env=meadow.env)
 
     assert meadow.site.counts() == {"done": 2}
     assert "nothing more for it" in answer.err
@@ -228,12 +231,13 @@ def test_a_session_that_would_stay_is_ended_when_nothing_is_left_for_it(meadow: 
 
 
 def test_a_session_on_a_terminal_that_ends_its_turn_with_a_task_in_hand_waits_for_a_person(meadow: Meadow) -> None:
+    require("tmux")
     meadow.add(1)
     meadow.bees.have("wait")
     log = meadow.site.root / "log"
     with (
         log.open("wb") as output,
-        meadow.site.driving("--lane", "booth", "--provider", "bee", env=meadow.env, stderr=output) as driver,
+        meadow.site.driving(*TERMINAL, env=meadow.env, stderr=output) as driver,
     ):
         wait_until(lambda: "waits for you: it ended its turn and still holds t1" in log.read_text(), "it is said")
         meadow.bees.lose("wait")
@@ -283,7 +287,7 @@ def test_a_session_that_has_passed_the_budget_of_the_run_is_the_last(meadow: Mea
     meadow.add(4)
     meadow.mode("once")
     with site.driving(*LANE, "--max", "1", env=meadow.env) as driver:
-        wait_until(lambda: site.counts().get("done") == 1, "one is done")
+        wait_until(lambda: site.events("finished"), "one is done")
         os.kill(meadow.bees.pids[0], signal.SIGKILL)
         answer = driver.end()
 

@@ -108,13 +108,6 @@ MODULE = """
     class DeadlyHive(Hive):
         name = "deadly-hive"
 
-    class Booth(Hive):
-        name = "booth"
-        seats = 1
-        terminal = True
-        def show(self, worker):
-            return None
-
     class Curfew:
         name = "curfew"
         def ceiling(self, board):
@@ -130,7 +123,7 @@ MODULE = """
 
     @hookimpl
     def fleet_lanes():
-        return [Hive(), DeadlyHive(), Booth()]
+        return [Hive(), DeadlyHive()]
 
     @hookimpl
     def fleet_policies():
