@@ -117,7 +117,7 @@ def test_a_read_only_queue_can_be_looked_at_and_says_so_when_it_is_written(tmp_p
         mount("-o", "remount,ro,bind", str(project.root))
         for command in (("status",), ("list",), ("show", task), ("blocked",), ("verify",), ("where",)):
             assert project.fleet(*command).status == 0, command
-        assert "nothing can be written to the queue directory" in faults(project)
+        assert "nothing can be written to the queue directory: Read-only file system" in faults(project)
         for write in (["add", "x"], ["claim", "w"], ["done", task, "--result", "x", "--force"]):
             answer = project.fleet(*write, "--json")
             assert answer.status in (1, 2), answer

@@ -14,7 +14,12 @@ from agent_fleet.run.prompt import compose
 from agent_fleet.testing import FleetProject
 
 GLASS = """
+import sys
+from dataclasses import replace
+
 from agent_fleet.api import hookimpl, is_alive, start_detached, stop_tree
+
+ON_A_TERMINAL = (sys.executable, "-c", "import pty, sys; pty.spawn(sys.argv[1:])")
 
 class Glass:
     name = "glass"
@@ -28,7 +33,7 @@ class Glass:
         with open(worker.handle + ".shown", "w"):
             return None
     def start(self, launch):
-        return start_detached(launch, lane=self.name)
+        return start_detached(replace(launch, argv=(*ON_A_TERMINAL, *launch.argv)), lane=self.name)
     def alive(self, worker):
         return is_alive(worker.identity)
     def stop(self, worker, grace):

@@ -14,6 +14,7 @@ from support.claude_lab import Lab, task_of, verdict
 from support.desktop import require
 from support.model_server import Brain, Fault, ModelServer, Reply, Tokens, Turn, bash, say
 from support.procs import pids_in, running, wait_until
+from support.project import repository
 from support.runs import overlap
 
 pytestmark = pytest.mark.real_cli
@@ -62,10 +63,11 @@ def test_twelve_tasks_are_done_side_by_side_and_every_token_is_accounted_for(lab
 def test_in_a_terminal_of_its_own_every_event_is_read_as_elsewhere(lab: Lab) -> None:
     require("tmux")
     site = lab.site
+    repository(site.root)
     text = "".join(f"line {n} '\"$(id)\u00e9\U0001f680\x04\n" for n in range(20000))
     (site.home / "text").write_text(text)
     tasks = [site.add("look at this part"), site.add("--file", str(site.home / "text"), "--priority", "6")]
-    lab.work("--tmux")
+    lab.work("--tmux", "--worktree")  # without worktrees one session in a terminal claims for itself
 
     for task in tasks:
         record = site.record(task)
@@ -98,8 +100,9 @@ def _mixed(turn: Turn) -> Reply | Fault:
 def test_only_evidence_is_done_and_a_wall_is_for_a_person(lab: Lab) -> None:
     site = lab.site
     site.configure((site.dir / "config.toml").read_text() + "[queue]\nmax_attempts = 1\n")
-    ids = {word: site.add(f"please {word}") for word in ("WALL", "EMPTY", "BANNER", "SELF-BLOCK", "SELF-DONE")}
+    ids = {word: site.add(f"please {word}") for word in ("WALL", "EMPTY", "SELF-BLOCK", "SELF-DONE")}
     lying = site.add("please make it", "--check", "test -e made.txt")
+    ids["BANNER"] = site.add("please BANNER", "--priority", "9")  # last: it closes the gate to those behind it
     with site.driving(env=lab.env) as driver:
         wait_until(lambda: len(site.events("finished")) == 6, "all have been settled", 120)
         site.fleet("stop")

@@ -69,7 +69,12 @@ class Filesystem:
             return
         try:
             yield from self._tried(place)
-        except (OSError, subprocess.SubprocessError) as error:
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                yield Finding(level="fault", text="the queue's file system is full", hint="free some space")
+            else:
+                yield Finding(level="fault", text=f"the queue's file system fails: {error.strerror}", hint=ELSEWHERE)
+        except subprocess.SubprocessError as error:
             yield Finding(level="fault", text=f"the queue's file system fails: {error}", hint=ELSEWHERE)
         finally:
             shutil.rmtree(place, ignore_errors=True)
