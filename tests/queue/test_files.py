@@ -96,8 +96,7 @@ def test_a_file_system_without_locks_still_keeps_this_machine_apart(
         real(descriptor)
 
     monkeypatch.setattr(lock, "lock", answer)
-    monkeypatch.setattr(lock, "_DEADLINE", 0.05)
-    with DirLock(str(state)), pytest.raises(FleetError) as caught, DirLock(str(state)):
+    with DirLock(str(state)), pytest.raises(FleetError) as caught, DirLock(str(state), patience=0.05):
         raise AssertionError("two hold one lock")
     assert caught.value.code == "busy"
     assert os.listdir(state) == []
