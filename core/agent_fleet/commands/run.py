@@ -6,7 +6,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import click
 
@@ -18,6 +19,7 @@ from agent_fleet.run import checkout, outlook, roster
 from agent_fleet.run.console import open_console
 from agent_fleet.run.driver import Driver, Summary
 from agent_fleet.run.outlook import Wishes
+from agent_fleet.run.roster import Run
 from agent_fleet.text import count, duration, printable
 
 
@@ -159,6 +161,29 @@ def _dry_run(shared: Shared, wishes: Wishes) -> None:
 
 def detached(shared: Shared, arguments: Sequence[str], notes: Sequence[str] = ()) -> None:
     """Start `fleet` with these arguments in a session of its own, and wait until its run is on record; say where, with notes."""
+    found = in_background(shared, arguments)
+    if found.run is None:
+        return shared.emit(
+            {"run": None, "pid": None, "log": found.log}, lambda: f"the run is over already; its log: {found.log}"
+        )
+    return _say_detached(shared, found.run.id, found.pid, found.log, notes)
+
+
+class Background(NamedTuple):
+    """A run in a session of its own; none if it was over before it could be seen."""
+
+    run: Run | None
+    pid: int
+    log: str
+
+
+def in_background(
+    shared: Shared, arguments: Sequence[str], is_ready: Callable[[Run], bool] = lambda _: True
+) -> Background:
+    """Start `fleet` with these arguments in a session of its own, and wait until its run is on record and ready.
+
+    Raises FleetError (`run_failed`) with the end of its log if it fails before that.
+    """
     log = shared.queue.path("logs", f"run-{time.time_ns()}.log")
     with open(log, "ab") as output:
         child = subprocess.Popen(
@@ -171,12 +196,12 @@ def detached(shared: Shared, arguments: Sequence[str], notes: Sequence[str] = ()
         )
     deadline = time.monotonic() + 60
     while child.poll() is None and time.monotonic() < deadline:
-        new = [run.id for run, _ in roster.runs(shared.queue) if run.identity.startswith(f"{child.pid}:")]
-        if new:
-            return _say_detached(shared, new[0], child.pid, log, notes)
+        new = [run for run, _ in roster.runs(shared.queue) if run.identity.startswith(f"{child.pid}:")]
+        if new and is_ready(new[0]):
+            return Background(new[0], child.pid, log)
         time.sleep(0.05)
     if child.poll() == 0:
-        return shared.emit({"run": None, "pid": None, "log": log}, lambda: f"the run is over already; its log: {log}")
+        return Background(None, child.pid, log)
     raise FleetError(
         "run_failed",
         f"the run ended at once; its log: {log}",

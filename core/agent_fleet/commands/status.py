@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from agent_fleet.commands import Shared, command
+from agent_fleet.commands import Shared, command, watch
 from agent_fleet.model import Active, Board
 from agent_fleet.queue import board, lease
+from agent_fleet.run import snapshot
 from agent_fleet.text import duration, line
 
 
@@ -19,7 +20,11 @@ def command_line(shared: Shared) -> None:
     returned = lease.reclaim(queue, lapse=shared.config.get("queue.lapse"))
     lease.forget(queue)
     picture = board.read(queue)
-    shared.emit(_payload(picture, returned), lambda: _text(picture, returned))
+    crews = snapshot.sessions(queue, picture)
+    shared.emit(
+        _payload(picture, returned) | {"sessions": crews},
+        lambda: "\n".join([_text(picture, returned), *(f"  {watch.session(each)}" for each in crews)]),
+    )
 
 
 def _payload(picture: Board, returned: list[str]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "to-note": ("to_note", "Work in", "Tick in a checklist what is done, and log what was observed."),
     "why": ("why", "Run", "Say why a task waits, or what became of it."),
     "open": ("open", "Run", "Start a run in N terminals, and say where they are."),
+    "launch": ("launch", "Run", "Open N windows with a command of yours, for agents that claim by themselves."),
     "probe-browser": ("probe_browser", "Run", "Say whether there is a browser that a task could use."),
     "stop": ("stop", "Run", "Stop the runs of this project and everything that they started."),
     "demo": ("demo", "Run", "Work a small queue of real processes in a throw-away project; no account is needed."),

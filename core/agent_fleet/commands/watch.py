@@ -80,12 +80,25 @@ def drawn(seen: dict[str, Any]) -> Group:
     from rich.text import Text
 
     rows = [Text(text, style=style, no_wrap=True, overflow="ellipsis") for text, style in _head(seen)]
+    rows += [Text(session(each), no_wrap=True, overflow="ellipsis") for each in seen["sessions"] if not each["tasks"]]
     return Group(*rows, *([_table(seen["workers"])] if seen["workers"] else []))
+
+
+def session(found: dict[str, Any]) -> str:
+    """One session that claims by itself, in a line; `status` shows the same."""
+    who = f"by {found['provider']}" if found["provider"] else "by a command of yours"
+    holds = "holds " + (", ".join(found["tasks"]) or "nothing")
+    waits = f"; {snapshot.WAITS}: its turn has ended" if found["waits"] else ""
+    return (
+        f"{found['session']}  {found['lane']}  {who}, {count(found['seats'], 'seat')}, {holds}; up {_age(found['age'])},"
+        f" last event {_age(found['last_event'])} ago{waits}"
+    )
 
 
 def _head(seen: dict[str, Any]) -> list[tuple[str, str]]:
     walls = seen["needs_you"]
-    rows = [("Nothing waits for you.", "green")]
+    turns = [each for each in seen["sessions"] if each["waits"]]
+    rows = [] if turns else [("Nothing waits for you.", "green")]
     if walls:
         waiting = sum(wall["count"] for wall in walls) + seen["needs_you_unread"]
         rows = [(f"{count(waiting, 'task')} wait{'s' if waiting == 1 else ''} for you (fleet blocked):", "bold yellow")]
@@ -94,6 +107,7 @@ def _head(seen: dict[str, Any]) -> list[tuple[str, str]]:
         ]
         more = len(walls) - _WALLS
         rows += [(f"         and {count(more, 'other wall')}", "yellow")] if more > 0 else []
+    rows += [(session(each), "bold yellow") for each in turns]
     rows.append(("  ".join(f"{state} {number:,}" for state, number in seen["counts"].items()), ""))
     if seen["quarantined"]:
         rows.append((f"{count(seen['quarantined'], 'file')} could not be used; see quarantine/ in the queue", "red"))

@@ -175,6 +175,7 @@ class Admission:
 
     def _call(self, call: Call, seen: Outlook, at_work: int) -> Answer:
         provider = call.route.provider.name
+        self._use(call.route.lane.name)
         try:
             begun = muster(self.queue, self.config, self.plugins, self.run, call, self.environ)
         except OSError:
@@ -186,12 +187,33 @@ class Admission:
             self._leave_alone(begun, call.route)
             return Answer()
         self._has_started()
+        self._note_admission(seen, at_work, task=None, gen=0, worker=begun.id)
         why = seen.plan.binding
         self._say(
             f"{begun.id}  session of {count(begun.seats, 'seat')} started in {begun.lane} by {provider}"
             f"  [{at_work + 1} at work, bound by {why.name}: {line(why.why, 90)}]"
         )
         return Answer(begun)
+
+    def _use(self, lane: str) -> None:
+        """Remember that the lane was used, and say once where its workers are."""
+        for text in outlook.forms(self.config, self.plugins, [lane]):
+            self._say_once(f"form {lane}", text)
+        self.lanes.add(lane)
+
+    def _note_admission(self, seen: Outlook, at_work: int, **who: object) -> None:
+        """Put on record what the start of a worker was decided by."""
+        why = seen.plan.binding
+        self.queue.tell(
+            "admitted",
+            run=self.run.id,
+            at_work=at_work + 1,
+            planned=seen.plan.workers,
+            bound_by=why.name,
+            why=why.why,
+            readings={name: reading.value for name, reading in sorted(seen.machine.folded.items())},
+            **who,
+        )
 
     def _has_started(self) -> None:
         self.started += 1
@@ -207,9 +229,7 @@ class Admission:
         lane = seen.routes.lane(task.need, task.lane)
         provider = seen.routes.provider_for(task.need, task.provider)
         route = Route(self.plugins.offer(LANES, lane), self.plugins.offer(PROVIDERS, provider))
-        for text in outlook.forms(self.config, self.plugins, [lane]):
-            self._say_once(f"form {lane}", text)
-        self.lanes.add(lane)
+        self._use(lane)
         spent = self.spending.refusal(task)
         if spent is not None and spent.is_of_the_task:
             return self._give_up(claimed, "budget", spent.why)
@@ -230,18 +250,8 @@ class Admission:
             return self._refuse(claimed, begun, route)
         self._has_started()
         self._tasks.add(task.id)
+        self._note_admission(seen, at_work, task=task.id, gen=claimed.generation)
         why = seen.plan.binding
-        self.queue.tell(
-            "admitted",
-            task=task.id,
-            gen=claimed.generation,
-            run=self.run.id,
-            at_work=at_work + 1,
-            planned=seen.plan.workers,
-            bound_by=why.name,
-            why=why.why,
-            readings={name: reading.value for name, reading in sorted(seen.machine.folded.items())},
-        )
         self._say(
             f"{task.id}  started in {lane} by {provider} as {begun.id}: {line(task.title or task.target, 70)}"
             f"  [{at_work + 1} of {seen.plan.workers}, bound by {why.name}: {line(why.why, 90)}]"

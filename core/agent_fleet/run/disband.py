@@ -45,7 +45,8 @@ def disband(bench: Bench, attempt: Attempt) -> Disbanded:
     exit, told = ending(bench, attempt)
     outcome = _judged(bench, attempt, exit)
     # the gate stands before the tasks are back, so that nobody starts them against the same wall in between
-    settle_gate(gates_of(queue, bench.config), attempt.provider, outcome)
+    if not attempt.is_launched:
+        settle_gate(gates_of(queue, bench.config), attempt.provider, outcome)
     returned = _give_back(queue, attempt)
     workplace.leave(bench.environ, attempt.mark)
     queue.tell(
@@ -78,6 +79,8 @@ def _judged(bench: Bench, attempt: Attempt, exit: Exit) -> Outcome:
 
 def _read(bench: Bench, attempt: Attempt, exit: Exit) -> Outcome:
     """What the provider makes of the whole output. A provider that raises, or is gone, leaves the outcome unknown."""
+    if attempt.is_launched:
+        return _of_its_end(exit)
     crew = crew_of(bench.queue, attempt)
 
     def judge(musters: Musters) -> Outcome:
@@ -92,6 +95,16 @@ def _read(bench: Bench, attempt: Attempt, exit: Exit) -> Outcome:
         return Outcome(kind="unknown", reason=f"its output could not be judged: {error.message}")
     except OSError as error:
         return Outcome(kind="unknown", reason=f"its output cannot be read: {error.strerror}")
+
+
+def _of_its_end(exit: Exit) -> Outcome:
+    """What the end of a person's own command tells; what it printed is nobody's business."""
+    if exit.cause == "exited" and exit.code == 0:
+        return Outcome(kind="done", result="its command ended")
+    if exit.cause != "exited":
+        return Outcome(kind="unknown", reason=exit.note or exit.cause)
+    how = f"signal {exit.signal}" if exit.code is None else f"status {exit.code}"
+    return Outcome(kind="failed", reason=f"its command ended with {how}")
 
 
 def _give_back(queue: Queue, attempt: Attempt) -> tuple[str, ...]:

@@ -14,14 +14,13 @@ from agent_fleet.config import Config
 from agent_fleet.errors import FleetError, from_os_error
 from agent_fleet.plugins import LANES, PROVIDERS, Plugins
 from agent_fleet.protocols import Musters, Reader
-from agent_fleet.queue import intake, names, records
+from agent_fleet.queue import intake, names
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
-from agent_fleet.run import checkout, logs, roster, traces, wording
+from agent_fleet.run import checkout, logs, roster, traces
 from agent_fleet.run.admission import Admission
 from agent_fleet.run.adoption import Adoption
 from agent_fleet.run.console import Console
-from agent_fleet.run.deeds import Deed
 from agent_fleet.run.disband import Disbanded, close
 from agent_fleet.run.muster import crew_of
 from agent_fleet.run.notice import Notices
@@ -30,6 +29,7 @@ from agent_fleet.run.roster import Attempt, Run
 from agent_fleet.run.settle import Bench, Settled
 from agent_fleet.run.signals import Signals
 from agent_fleet.run.start import job_of
+from agent_fleet.run.tidings import Tidings
 from agent_fleet.run.watcher import Watcher
 from agent_fleet.text import duration, line
 
@@ -79,9 +79,9 @@ class Driver:
         self.stopping = False
         self.run: Run = roster.new_run(queue, asdict(wishes) | {"stagger": stagger, "drain": drain})
         self.admission = Admission(queue, config, plugins, self.run, wishes, environ, console.say, stagger=stagger)
-        self.states: dict[str, str] = {}
         about = {"project": os.path.dirname(queue.dir), "run": self.run.id}
         self._notices = Notices(config.get("notify.command"), environ, about, console.say, platform=sys.platform)
+        self.tidings = Tidings(queue, self._notices, console.say)
         self._adoption = Adoption()
         self._bench = Bench(queue, config, plugins, environ, lambda: self.stopping)
         self._begun = time.monotonic()
@@ -134,7 +134,7 @@ class Driver:
         elif not self.draining and time.monotonic() >= self._next_look:
             self._admit()
         running = len(self._watchers)
-        ended = sum(1 for state in self.states.values() if state != "inbox")
+        ended = sum(1 for state in self.tidings.states.values() if state != "inbox")
         self.console.progress(ended, ended + running + len(self._settling), running)
         busy = bool(self._watchers or self._settling)
         return busy or not (self.stopping or self.draining or self._exhausted)
@@ -170,7 +170,7 @@ class Driver:
 
     def _end(self) -> Summary:
         """Put the end of the run on record. One that leaves unsettled attempts has not ended: the next run takes it over."""
-        states = {state: found for state in names.STATES if (found := list(self.states.values()).count(state))}
+        states = {state: found for state in names.STATES if (found := list(self.tidings.states.values()).count(state))}
         waiting = sum(1 for _ in self.queue.waiting())
         summary = Summary(
             run=self.run.id,
@@ -201,14 +201,16 @@ class Driver:
 
     def _adopt(self) -> None:
         for run, attempts in self._adoption.take(self.queue, lapse=self.config.get("queue.lapse")):
-            if attempts:
-                self.console.say(f"taking over {len(attempts)} workers of {run.id}, whose driver is gone")
-            for attempt in attempts:
+            # windows that a person has launched stay theirs: all that is done for them is to settle those that are closed
+            ours = [attempt for attempt in attempts if not attempt.is_launched or roster.has_ended(attempt)]
+            if ours:
+                self.console.say(f"taking over {len(ours)} workers of {run.id}, whose driver is gone")
+            for attempt in ours:
                 self.admission.lanes.add(attempt.lane)
                 self._follow(attempt)
 
     def _admit(self) -> None:
-        returned = [task for task, state in self.states.items() if state == "inbox"]
+        returned = [task for task, state in self.tidings.states.items() if state == "inbox"]
         try:
             self._adopt()
             answer = self.admission.next(self._watchers.values(), returned)
@@ -221,7 +223,7 @@ class Driver:
         self._exhausted = answer.exhausted
         self._next_look = now = time.monotonic()
         if answer.failed:
-            self.states[answer.failed] = "failed"
+            self.tidings.states[answer.failed] = "failed"
         if answer.attempt is not None:
             self._follow(answer.attempt)
         elif not answer.failed:
@@ -246,6 +248,8 @@ class Driver:
         self._exhausted = False
 
     def _reader(self, attempt: Attempt) -> Reader | None:
+        if attempt.is_launched:
+            return None
         offer = self.plugins.offer(PROVIDERS, attempt.provider)
         if attempt.is_crew:
             self.admission.marshal.follow(attempt)
@@ -348,12 +352,11 @@ class Driver:
             except OSError as error:
                 self._fail(from_os_error(error, f"cannot settle {worker}"))
             else:
-                self._tell_crew(found) if isinstance(found, Disbanded) else self._tell(found)
+                self._learn(found)
 
     def _tend(self) -> None:
         """Take in what crews have reported, and look after those that hold nothing or wait for a person."""
-        for deed in self.admission.marshal.news():
-            self._tell_deed(deed)
+        self.tidings.reported(self.admission.marshal.news())
         if self.stopping:
             return
         crews = [watcher.attempt for watcher in self._watchers.values() if watcher.attempt.is_crew]
@@ -363,38 +366,16 @@ class Driver:
                 self.console.say(f"{crew.id}  is asked to end: {found.stop}")
                 roster.ask_to_stop(crew, found.stop)
             elif found.waits:
-                tasks = ", ".join(found.waits)
-                self.console.say(f"{crew.id}  waits for you: it ended its turn and still holds {tasks}")
-                self._notices.parked(crew.id, f"needs human: its session ended its turn and still holds {tasks}")
+                self.tidings.waits(crew.id, found.waits)
 
-    def _tell_deed(self, deed: Deed) -> None:
-        """A task that a crew has reported counts for this run like one that was dispatched."""
-        self.states[deed.task] = deed.state
-        record = records.outcome(self.queue, deed.task, deed.generation) or {}
-        self._say_settled(deed.task, deed.state, *wording.of_deed(deed, record))
-
-    def _tell_crew(self, found: Disbanded) -> None:
-        for deed in self.admission.marshal.news():
-            self._tell_deed(deed)
-        for task in found.returned:
-            self.states[task] = place.state if (place := self.queue.find(task)) else "lost"
-        self._look_again()
-        self.console.say(wording.of_crew(found, self.admission.marshal.disbanded(found)))
-
-    def _tell(self, found: Settled) -> None:
-        self.states[found.attempt.task] = found.state
-        self.admission.spending.close(found.attempt.id)
-        self.admission.pacing.note(found.attempt.provider, found.outcome, ended_by_us=found.ended_by_us)
-        self._look_again()
-        self._say_settled(found.attempt.task, found.state, *wording.of_task(found))
-        if found.work:
-            self.console.say(f"{found.attempt.task}  {found.work}")
-
-    def _look_again(self) -> None:
+    def _learn(self, found: Settled | Disbanded) -> None:
+        """Take in that an attempt is settled: what was waited for may be free now."""
         self._exhausted = False
         self._next_look = 0.0
-
-    def _say_settled(self, task: str, state: str, text: str, said: str) -> None:
-        self.console.say(text)
-        if state == "blocked":
-            self._notices.parked(task, said)
+        if isinstance(found, Disbanded):
+            self.tidings.reported(self.admission.marshal.news())
+            self.tidings.disbanded(found, self.admission.marshal.disbanded(found))
+            return
+        self.admission.spending.close(found.attempt.id)
+        self.admission.pacing.note(found.attempt.provider, found.outcome, ended_by_us=found.ended_by_us)
+        self.tidings.settled(found)

@@ -59,6 +59,11 @@ class Attempt(NamedTuple):
         return self.seats > 0
 
     @property
+    def is_launched(self) -> bool:
+        """Whether it is a window with a command of the person's: no provider of ours knows it, and no run governs it."""
+        return self.is_crew and not self.provider
+
+    @property
     def label(self) -> str:
         """What people know it by: its task, or the worker itself where it has no single one."""
         return self.task or self.id

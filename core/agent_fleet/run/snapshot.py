@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Collection
 from typing import Any, Final
 
 from agent_fleet import process
@@ -20,8 +21,11 @@ from agent_fleet.queue.parked import Group
 from agent_fleet.queue.store import Queue
 from agent_fleet.run import logs, roster
 from agent_fleet.run.gates import gates_of
+from agent_fleet.run.muster import TURNS
 from agent_fleet.run.roster import Attempt
 
+WAITS: Final = "waits for you"
+_REDRAWN: Final = 5.0  # seconds that a session may go on drawing on its terminal after its turn has ended
 READ: Final = 200  # blocked tasks that are read to group them; the others are counted
 _NAMED: Final = 10
 _END: Final = 1 << 18  # bytes of the journal's end in which the last start is looked for
@@ -34,7 +38,9 @@ def take(queue: Queue, config: Config, *, now: float | None = None) -> dict[str,
     board = boards.read(queue)
     alive = [(run, life) for run, life in roster.runs(queue) if life is not False]
     found, unread = parked.parked(queue, READ)
-    workers = _workers(queue, board, now)
+    crews = sessions(queue, board, now=now)
+    waiting = {task for each in crews if each["waits"] for task in each["tasks"]}
+    workers = _workers(queue, board, waiting, now)
     lanes: dict[str, int] = {}
     for worker in workers:
         lane = worker["lane"] or "-"
@@ -50,7 +56,38 @@ def take(queue: Queue, config: Config, *, now: float | None = None) -> dict[str,
         "gates": _gates(queue, config, now),
         "lanes": lanes,
         "workers": workers,
+        "sessions": crews,
     }
+
+
+def sessions(queue: Queue, board: Board, *, now: float | None = None) -> list[dict[str, Any]]:
+    """The sessions at work that claim by themselves, with what each holds; `waits` says that only the person can make it go on.
+
+    That is so while its last turn is over, it holds a task, and nothing has come from its terminal since.
+    """
+    now = time.time() if now is None else now
+    held: dict[str, list[str]] = {}
+    for each in board.active:
+        held.setdefault(each.worker, []).append(each.task)
+    return [
+        {
+            "session": crew.id,
+            "lane": crew.lane,
+            "provider": crew.provider or None,
+            "seats": crew.seats,
+            "tasks": sorted(held.get(crew.id, ()), key=names.number_of),
+            "waits": crew.id in held and _has_ended_its_turn(crew),
+            "age": _since(crew.started, now),
+            "last_event": _since(_changed(crew.log), now),
+        }
+        for crew in roster.at_work(queue)
+        if crew.is_crew
+    ]
+
+
+def _has_ended_its_turn(crew: Attempt) -> bool:
+    turned, printed = _changed(os.path.join(crew.dir, TURNS)), _changed(crew.log)
+    return turned is not None and (printed is None or printed - turned < _REDRAWN)
 
 
 def _group(group: Group) -> dict[str, Any]:
@@ -71,12 +108,13 @@ def _gates(queue: Queue, config: Config, now: float) -> list[dict[str, Any]]:
     ]
 
 
-def _workers(queue: Queue, board: Board, now: float) -> list[dict[str, Any]]:
+def _workers(queue: Queue, board: Board, waiting: Collection[str], now: float) -> list[dict[str, Any]]:
     held = sorted(board.active, key=lambda each: names.number_of(each.task))
-    attempts = {each.task: roster.find(queue, each.agent) for each in held}
+    attempts = {each.task: roster.find(queue, each.worker or each.agent) for each in held}
     pids = [attempt.worker.pid for attempt in attempts.values() if attempt is not None]
     memory = process.resident_below(pids)
-    return [_worker(queue, each, attempts[each.task], memory, now) for each in held]
+    found = [_worker(queue, each, attempts[each.task], memory, now) for each in held]
+    return [each | ({"state": WAITS} if each["task"] in waiting else {}) for each in found]
 
 
 def _worker(queue: Queue, held: Active, attempt: Attempt | None, memory: dict[int, int], now: float) -> dict[str, Any]:
@@ -90,7 +128,7 @@ def _worker(queue: Queue, held: Active, attempt: Attempt | None, memory: dict[in
         "state": _LIFE[held.alive],
         "agent": held.agent or None,
         "lane": held.lane or (attempt.lane if attempt else None),
-        "provider": attempt.provider if attempt else None,
+        "provider": attempt.provider or None if attempt else None,
         "age": _since(attempt.started, now) if attempt else None,
         "last_event": _since(_changed(attempt.log), now) if attempt else None,
         "last_sign_of_life": _since(held.beat, now),
