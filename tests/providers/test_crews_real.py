@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import pty
-import subprocess
-import sys
-import termios
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,52 +15,18 @@ from agent_fleet.testing.crews import new_crew
 from agent_fleet_providers.claude import Claude
 from agent_fleet_providers.codex import Codex
 from support import claude_cli, codex_cli
+from support.claimers import by_shell, by_tools, claimer
 from support.jobs import settings
 from support.model_server import ModelServer, Reply, Turn, bash, say
-from support.procs import wait_until
-from support.responses_server import ResponsesServer, shell
+from support.responses_server import Fault, ResponsesServer, shell
+from support.runs import Site
+from support.terminal import Terminal, terminal
 
 pytestmark = pytest.mark.real_cli
 
-OPEN = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 
-
-@contextmanager
-def on_a_terminal(launch: Launch) -> Iterator[bytearray]:
-    """The session on a terminal of its own, which answers nothing but where its cursor is; what it prints comes in."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, b"\x28\0\x78\0\0\0\0\0")  # 40 rows of 120 columns
-    argv = [sys.executable, "-c", OPEN, *launch.argv]
-    printed = bytearray()
-
-    def read() -> None:
-        try:
-            while piece := os.read(ours, 65536):
-                printed.extend(piece)
-                if b"\x1b[6n" in piece:
-                    os.write(ours, b"\x1b[1;1R")
-        except OSError:
-            pass  # the other side is gone
-
-    with subprocess.Popen(
-        argv,
-        cwd=launch.cwd,
-        env=dict(launch.env),
-        start_new_session=True,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    ) as child:
-        os.close(theirs)
-        reader = threading.Thread(target=read)
-        reader.start()
-        try:
-            yield printed
-        finally:
-            child.kill()
-            child.wait()
-            reader.join()
-            os.close(ours)
+def started(launch: Launch) -> AbstractContextManager[Terminal]:
+    return terminal(launch.argv, launch.env, Path(launch.cwd))
 
 
 def crew_in(root: Path, env: dict[str, str]) -> Crew:
@@ -96,27 +54,44 @@ def test_claude_on_a_terminal(tmp_path: Path) -> None:
         }
         (tmp_path / "home" / "claude" / ".claude.json").write_text(json.dumps(known))
         claude = Claude(settings(tmp_path, f'[provider.claude]\nbinary = "{claude_cli.binary()}"\n'))
-        with on_a_terminal(claude.crew(crew)):
-            wait_until(lambda: turns(crew), "a turn has ended", 90)
+        with started(claude.crew(crew)) as screen:
+            assert screen.until(lambda: turns(crew), 90), screen.printed
 
     assert server.turns[0].prompt == crew.brief
     assert server.turns[1].results == ["I am r1-w1"]
     assert turns(crew)[0]["last_assistant_message"] == "this turn is over"
 
 
-def test_codex_on_a_terminal(tmp_path: Path) -> None:
-    def brain(turn: Turn) -> Reply:
-        return shell("echo I am $FLEET_AGENT") if turn.prompt == crew.brief and not turn.results else say("it is over")
+@pytest.mark.parametrize("sandbox", ["danger-full-access", "workspace-write"])
+def test_codex_on_a_terminal(tmp_path: Path, sandbox: str) -> None:
+    """In a sandbox it has the tools of `fleet mcp`, whose server knows whose tree it is in."""
+    tools = sandbox != "danger-full-access"
+    site = Site(tmp_path)
+    task = site.add("look")
+    ask = by_tools("mcp__fleet.") if tools else by_shell(shell)
+    work = claimer(ask, "r1-w1")
+
+    def is_told(text: str) -> bool:
+        """Whether a turn is of the session itself: it has one of its own too, in which it finds a title."""
+        return text.endswith(crew.brief) and "User prompt:" not in text
+
+    def brain(turn: Turn) -> Reply | Fault:
+        return work(turn) if is_told(turn.prompt) else say("a title")
 
     with ResponsesServer(brain) as server:
-        crew = crew_in(tmp_path, codex_cli.environment(tmp_path / "home", server.url))
-        with (tmp_path / "home" / "codex" / "config.toml").open("a") as file:
+        env = codex_cli.environment(tmp_path / "agents", server.url)
+        crew = crew_in(tmp_path, env | {"PATH": f"{site.tools(tmp_path / 'bin')}:{env['PATH']}"})
+        crew = replace(
+            crew, cwd=str(site.root), env={**crew.env, "AGENT_ROOT": str(site.root), "FLEET_WORKER": "r1-00-w1"}
+        )
+        with (tmp_path / "agents" / "codex" / "config.toml").open("a") as file:
             file.write(f'\n[projects."{crew.cwd}"]\ntrust_level = "trusted"\n')
-        toml = f'[provider.codex]\nbinary = "{codex_cli.binary()}"\nsandbox = "danger-full-access"\n'
-        with on_a_terminal(Codex(settings(tmp_path, toml)).crew(crew)):
-            # it ends a turn of its own too, in which it finds a title
-            wait_until(
-                lambda: any(crew.brief in turn["input-messages"] for turn in turns(crew)), "a turn has ended", 90
-            )
+        toml = f'[provider.codex]\nbinary = "{codex_cli.binary()}"\nsandbox = "{sandbox}"\n'
+        with started(Codex(settings(tmp_path, toml)).crew(crew)) as screen:
+            assert screen.until(
+                lambda: any(is_told(text) for turn in turns(crew) for text in turn["input-messages"]), 90
+            ), screen.printed
 
-    assert any("I am r1-w1" in result for turn in server.turns for result in turn.results)
+    assert site.state(task) == "done"
+    (claimed,) = site.events("claimed")
+    assert (claimed["agent"], claimed["worker"]) == ("r1-w1", "r1-w1")

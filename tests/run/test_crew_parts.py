@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 from pathlib import Path
 
@@ -204,13 +205,26 @@ def test_a_session_on_a_terminal_gets_its_brief_before_any_option_that_takes_sev
     assert made.argv.count("--settings") == 1  # the person's own
 
 
-@pytest.mark.parametrize(("sandbox", "most"), [("danger-full-access", 1), ("workspace-write", 0), ("read-only", 0)])
-def test_codex_claims_for_itself_only_where_the_queue_is_open_to_it(tmp_path: Path, sandbox: str, most: int) -> None:
+@pytest.mark.parametrize("has_tools", [True, False])
+@pytest.mark.parametrize("sandbox", ["danger-full-access", "workspace-write", "read-only"])
+def test_codex_claims_for_itself_only_where_it_can_reach_the_queue(
+    tmp_path: Path, sandbox: str, has_tools: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_tools:
+        monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     toml = f'[provider.codex]\nbinary = "/bin/true"\nsandbox = "{sandbox}"\n'
     codex = Codex(settings(tmp_path, toml))
-    assert codex.most_seats == most
+    is_open = sandbox == "danger-full-access"
+    assert codex.most_seats == (1 if is_open or has_tools else 0)
+    for interactive in (False, True):
+        crew = new_crew(tmp_path / str(interactive), 1, interactive=interactive)
+        argv = codex.crew(crew).argv
+        assert any(word.startswith("mcp_servers.fleet.") for word in argv) is not is_open
+        assert not any(value in word for word in argv for name, value in crew.env.items() if name.startswith("FLEET_"))
     made = codex.crew(new_crew(tmp_path, 1, interactive=True))
-    assert made.argv[-1] == "You are a worker.\nClaim a task."
+    head, brief_of_ours = made.argv[-1][:-31], made.argv[-1][-31:]
+    assert brief_of_ours == "You are a worker.\nClaim a task."
+    assert ("tools of the server `fleet`" in head) is not is_open
     assert not any(word == "exec" for word in made.argv)
 
 

@@ -1,14 +1,18 @@
 """Codex as a dispatched worker: one `codex exec --json` a task, the prompt on its stdin, events on its stdout.
 
-As a crew it is one session that claims for itself: `codex exec --json` again, or `codex` on a terminal.
+As a crew it is one session that claims for itself: `codex exec --json` again, or `codex` on a terminal. In a sandbox it does
+so by the tools of `fleet mcp`, which stands outside of it.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agent_fleet.api import (
@@ -62,6 +66,13 @@ OURS = (
 )
 OURS_SHORT = re.compile(r"-[ChsV]")  # its value may follow without a space
 OURS_KEYS = re.compile(r"(?:--config=|-c)?\s*[\"']?(?:sandbox_mode|approval_policy)[\"']?\s*=")
+TOOLS = """\
+The sandbox of this session keeps the queue from the commands of `fleet`. Use the tools of the server `fleet` in place of each of
+them, the first claim included; a report names the number of your lease, and no name beside it.
+
+"""
+SERVER_SECONDS = {"startup_timeout_sec": 60, "tool_timeout_sec": 3600}  # a report runs the check of its task
+FORWARDED = re.compile(r"(?:FLEET|AGENT|XDG)_\w+|PATH|HOME|TMPDIR|LANG|LC_ALL|PYTHONPATH")
 THREAD = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
@@ -75,11 +86,11 @@ class Codex:
 
     @property
     def most_seats(self) -> int | None:
-        """One, or none at all in a sandbox: Codex keeps `.agents` read-only there.
+        """One; in a sandbox none without the library of `fleet mcp`, since Codex keeps `.agents` read-only there.
 
         To open the queue to what runs in a sandbox would be a way out of it, since `fleet run` runs commands from there.
         """
-        return 1 if self._config.get("provider.codex.sandbox") == "danger-full-access" else 0
+        return 1 if self._is_open or importlib.util.find_spec("mcp") is not None else 0
 
     def usable(self) -> str | None:
         return missing(self._config, BINARY, "Codex")
@@ -90,7 +101,15 @@ class Codex:
         Raises `bad_config` for settings that would change its output, `bad_input` for a bad session or model, `io_error`
         if the scratch directory cannot be written.
         """
-        words = self._arguments(job)
+        return self._start(job, [])
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether no sandbox is between the agent and the queue."""
+        return bool(self._config.get("provider.codex.sandbox") == "danger-full-access")
+
+    def _start(self, job: Job, tools: list[str]) -> Launch:
+        words = self._arguments(job, tools)
         sessions = _sessions(job.env)
         memo = {"sessions": sessions, "thread": job.session, "size": length(sessions, job.session)}
         write_private(os.path.join(job.scratch, MEMO), json.dumps(memo))
@@ -132,9 +151,14 @@ class Codex:
 
         On a terminal the brief is an argument: it is a fixed text of fleet's own.
         """
+        tools: list[str] = []
+        if not self._is_open:
+            crew = replace(crew, brief=TOOLS + crew.brief)
+            tools = _tools(crew)
         if not crew.interactive:
-            return self.launch(as_job(crew))
-        words = [*self._extra(), *self._rights(crew.model), "-c", f"notify={json.dumps(notifier())}", crew.brief]
+            return self._start(as_job(crew), tools)
+        notify = ["-c", f"notify={json.dumps(notifier())}"]
+        words = [*self._extra(), *self._rights(crew.model), *tools, *notify, crew.brief]
         return Launch(
             worker=crew.worker,
             argv=(found(self._config, BINARY, crew), *words),
@@ -146,9 +170,9 @@ class Codex:
     def crew_reader(self, crew: Crew) -> Reader:
         return Unread() if crew.interactive else self.reader(as_job(crew))
 
-    def _arguments(self, job: Job) -> list[str]:
+    def _arguments(self, job: Job, tools: list[str]) -> list[str]:
         """The user's own come first: they are options of `exec`, and `exec resume` does not know all of those."""
-        words = ["exec", *self._extra(), *self._rights(job.task.model)]
+        words = ["exec", *self._extra(), *self._rights(job.task.model), *tools]
         if job.session and not THREAD.fullmatch(job.session):
             raise FleetError(
                 "bad_input", f"{job.session[:60]!r} is no thread of Codex", hint="start the task without a session"
@@ -178,6 +202,21 @@ class Codex:
 def scrub(env: Mapping[str, str]) -> dict[str, str]:
     """The environment without the marks of a Codex session that fleet itself may run in."""
     return {name: value for name, value in env.items() if name not in MARKERS}
+
+
+def _tools(crew: Crew) -> list[str]:
+    """The options that give a session the tools of this fleet. What marks its tree and limits its share goes on to the
+    server by name, since Codex keeps its environment from servers; so no value stands on a command line.
+    """
+    server: dict[str, object] = {
+        "command": sys.executable,  # the installation that is known to have the library
+        "args": ["-P", "-m", "agent_fleet", "mcp", "--provider", "codex"],
+        "env_vars": sorted(name for name in crew.env if FORWARDED.fullmatch(name)),
+        "enabled": True,
+        "required": True,
+        **SERVER_SECONDS,
+    }
+    return [word for key, value in server.items() for word in ("-c", f"mcp_servers.fleet.{key}={json.dumps(value)}")]
 
 
 def _sessions(env: Mapping[str, str]) -> str:
