@@ -33,15 +33,49 @@ def _foreign_entries(directory: str) -> set[str]:
 
 def hide(root: str, entries: list[str]) -> list[str]:
     """Add paths below `root` to the clone's exclude file, if `root` lies in a git work tree; returns what went wrong."""
-    answer = _git(root, "rev-parse", "--show-prefix", "--git-path", "info/exclude")
-    if answer is None:
+    found = _exclude(root)
+    if found is None:
         return [f"git does not answer, so the queue is not hidden from it in {root}"] if paths.work_tree(root) else []
-    prefix, path = answer.split("\n")[:2] if "\n" in answer else ("", answer)
-    exclude = os.path.realpath(os.path.join(root, path))
+    prefix, exclude = found
     try:
         return _add_lines(exclude, ["/" + _escape(prefix + entry) for entry in entries])
     except (OSError, BadFileError) as error:
         return [f"the queue is not hidden from git: {exclude} cannot be changed: {error}"]
+
+
+def reveal(root: str, entries: list[str]) -> list[str]:
+    """Take the lines of `hide` for these paths out of the exclude file again; returns what went wrong."""
+    found = _exclude(root)
+    if found is None:
+        return []
+    prefix, exclude = found
+    try:
+        _remove_lines(exclude, {"/" + _escape(prefix + entry) for entry in entries})
+    except FileNotFoundError:
+        pass
+    except (OSError, BadFileError) as error:
+        return [f"lines of ours are left in {exclude}: {error}"]
+    return []
+
+
+def _exclude(root: str) -> tuple[str, str] | None:
+    """The path of `root` in its repository, and the clone's exclude file; None where git does not answer."""
+    answer = _git(root, "rev-parse", "--show-prefix", "--git-path", "info/exclude")
+    if answer is None:
+        return None
+    prefix, path = answer.split("\n")[:2] if "\n" in answer else ("", answer)
+    return prefix, os.path.realpath(os.path.join(root, path))
+
+
+def _remove_lines(exclude: str, lines: set[str]) -> None:
+    """Every other byte stays; our heading goes with the last line below it."""
+    present = read_bytes(exclude)
+    ours = {line.encode("utf-8", "surrogateescape") for line in lines}
+    left = [line for line in present.splitlines(keepends=True) if line.rstrip(b"\r\n") not in ours]
+    if left and left[-1].rstrip(b"\r\n") == _MARK.encode():
+        left.pop()
+    if b"".join(left) != present:
+        write_whole(exclude, b"".join(left))
 
 
 def _add_lines(exclude: str, lines: list[str]) -> list[str]:

@@ -187,3 +187,35 @@ def test_the_protocol_names_what_the_commands_are_called() -> None:
     for name, rest in typed:
         options = {option.name for option in specs[name].options}
         assert {word for word in rest.split() if word.startswith("--")} <= options
+
+
+@pytest.mark.parametrize("before", [b"", b"*.log\n", b"*.log\n/.claude/skills/\n# mine", None])
+def test_removal_from_a_project_leaves_its_exclude_file_as_it_was(project: Project, before: bytes | None) -> None:
+    git(project.root, "init", "-q")
+    exclude = project.root / ".git" / "info" / "exclude"
+    exclude.unlink(missing_ok=True)
+    if before is not None:
+        exclude.write_bytes(before)
+    install(project, "--claude", "--codex", "--scope", "project")
+    assert git(project.root, "status", "--porcelain", "--", ".claude", ".agents/skills") == ""
+    found = project.json("clean")["findings"]
+    assert [each["by"] for each in found] == ["skills", "skills"]
+    assert "--remove --claude --scope project" in found[0]["hint"]
+    assert ("ok", "Codex, in this project: the worker protocol is that of this version") in check(project)
+
+    (project.root / ".claude" / SKILL).write_text("changed")
+    install(project, "--claude", "--codex", "--scope", "project", "--remove")
+    assert git(project.root, "status", "--porcelain", "--", ".claude") == ""  # what stays is hidden on
+    (project.root / ".claude" / SKILL).unlink()
+    install(project, "--claude", "--scope", "project", "--remove")
+    assert exclude.read_bytes().rstrip(b"\n") == (before or b"").rstrip(b"\n")
+    assert project.json("clean")["findings"] == []
+
+
+def test_removal_leaves_the_queue_hidden(project: Project) -> None:
+    git(project.root, "init", "-q")
+    project.json("init")
+    hidden = (project.root / ".git" / "info" / "exclude").read_bytes()
+    install(project, "--claude", "--scope", "project")
+    install(project, "--claude", "--scope", "project", "--remove")
+    assert (project.root / ".git" / "info" / "exclude").read_bytes() == hidden

@@ -62,7 +62,10 @@ def _text(swept: list[Swept], found: list[tuple[str, Finding]], asked: list[str]
     verb = "would be removed" if dry_run else "removed"
     rows = [f"{verb}: {each.kind} {each.path}" for each in swept if each.gone]
     rows += [f"kept: {each.kind} {each.path}: {line(each.why, 300)}" for each in swept if not each.gone]
-    rows += [f"{name}: {line(finding.text, 300)}" for name, finding in found]
+    rows += [
+        f"{name}: {line(finding.text, 300)}" + (f" ({line(finding.hint, 200)})" if finding.hint else "")
+        for name, finding in found
+    ]
     if dry_run and asked:
         rows.append(f"would be asked to clean up: {', '.join(asked)}")
     return "\n".join(rows) or "nothing to clean up"

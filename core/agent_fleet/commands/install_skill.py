@@ -39,6 +39,8 @@ def command_line(
     bundles = _chosen(shared, claude, codex, scope, plugin)
     if remove:
         steps = [step for each in bundles for step in _take_away(each)]
+        if scope == "project" and not plugin:
+            _reveal(shared, bundles)
     else:
         if not force:
             _refuse_foreign(bundles)
@@ -135,6 +137,14 @@ def _hide(shared: Shared, bundles: Iterable[Bundle]) -> None:
         names = [each.receipt, *each.files]
         entries = [os.path.relpath(each.path(name), shared.root) for name in names]
         for notice in project.hide(shared.root, entries):
+            shared.warn(notice)
+
+
+def _reveal(shared: Shared, bundles: Iterable[Bundle]) -> None:
+    """Git need not be told of what is gone; a file that stays is hidden on."""
+    for each in bundles:
+        gone = [name for name in (each.receipt, *each.files) if not os.path.lexists(each.path(name))]
+        for notice in project.reveal(shared.root, [os.path.relpath(each.path(name), shared.root) for name in gone]):
             shared.warn(notice)
 
 

@@ -39,6 +39,16 @@ class Skills:
         if not found:
             yield Finding(level="ok", text="no agent's program was taught the worker protocol")
 
+    def clean(self, root: str) -> Iterable[Finding]:
+        """Name what is installed in the project. It stays: sessions of the person's use it, and only they know for how long."""
+        for (program, scope), place in skill_places(self._environ, self._home, root).items():
+            if scope == "project" and place.left() is not None:
+                yield Finding(
+                    level="ok",
+                    text=f"{place.label}: the worker protocol was left, as your sessions use it",
+                    hint=f"`fleet install-skill --remove --{program} --scope project` takes it away",
+                )
+
 
 @hookimpl
 def fleet_checks(config: Config) -> Iterable[Check]:
