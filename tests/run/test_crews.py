@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent_fleet.run import roster
+from agent_fleet.queue import board as boards
+from agent_fleet.run import roster, snapshot
 from support.bees import Bees
 from support.desktop import require
 from support.procs import running, wait_until
@@ -36,6 +37,16 @@ class Meadow:
 
     def held(self) -> int:
         return len(self.site.queue().active())
+
+    def told(self) -> Path:
+        """Where the person's command puts what it is told."""
+        found = self.bees.home / "told"
+        self.site.configure(f"{QUICK}first_claim = 600\n[notify]\ncommand = ['sh', '-c', 'cat >> {found}']\n")
+        return found
+
+    def sessions(self) -> list[dict[str, Any]]:
+        queue = self.site.queue()
+        return snapshot.sessions(queue, boards.read(queue))
 
     def outcomes(self) -> list[dict[str, Any]]:
         return self.site.events("disbanded")
@@ -235,16 +246,67 @@ def test_a_session_on_a_terminal_that_ends_its_turn_with_a_task_in_hand_waits_fo
     meadow.add(1)
     meadow.bees.have("wait")
     log = meadow.site.root / "log"
+    told = meadow.told()
     with (
         log.open("wb") as output,
         meadow.site.driving(*TERMINAL, env=meadow.env, stderr=output) as driver,
     ):
+        wait_until(lambda: [each["waits"] for each in meadow.sessions()] == [True], "it is seen")
         wait_until(lambda: "waits for you: it ended its turn and still holds t1" in log.read_text(), "it is said")
+        wait_until(told.exists, "it is told")
+        # it goes on printing, as it would if the person had answered
+        wait_until(lambda: [each["waits"] for each in meadow.sessions()] == [False], "it goes on")
+        assert meadow.sessions()[0]["tasks"] == ["t1"]
         meadow.bees.lose("wait")
         driver.end()
 
     assert log.read_text().count("waits for you") == 1
+    (message,) = map(json.loads, told.read_text().splitlines())
+    assert (message["event"], message["tasks"]) == ("blocked", ["r1-w1"])
+    assert "still holds t1" in message["wall"]
     assert meadow.site.counts() == {"done": 1}
+
+
+def test_tasks_that_a_session_parks_are_told_to_the_person_by_wall(meadow: Meadow) -> None:
+    tasks = meadow.add(2)
+    meadow.mode("park")
+    told = meadow.told()
+    meadow.site.work(*LANE, "--max", "2", env=meadow.env)
+    first, last = map(json.loads, told.read_text().splitlines())
+    assert (first["wall"], sorted(first["tasks"])) == ("login required: bank.example", tasks)
+    assert (last["event"], last["text"]) == ("ended", "2 blocked")
+    assert [meadow.site.record(task)["reason"] for task in tasks] == ["login required: bank.example"] * 2
+
+
+def test_with_a_person_at_its_terminal_a_session_is_not_ended_for_being_idle(meadow: Meadow) -> None:
+    """The lane is the one that auto means here; the person ends the session by closing its window."""
+    require("tmux")
+    site = meadow.site
+    task = site.add("https://flower.example/", "--provider", "bee")
+    meadow.mode("linger")
+    env = {**meadow.env, "FLEET_LANES_BROWSER": "auto", "FLEET_TERMINAL_FORM": "tmux"}
+    with site.driving("--ask", env=env) as driver:
+        wait_until(lambda: site.reached(task, "done"), "it is done", 60)
+        (session,) = meadow.sessions()
+        wait_until(lambda: meadow.sessions()[0]["age"] > 9, "it has been idle for long enough")
+        assert driver.child.poll() is None
+        (window,) = attempts_of(site)
+        os.kill(window.worker.pid, signal.SIGTERM)
+        answer = driver.end()
+    assert (session["lane"], answer.status) == ("terminal", 0)
+    assert "is asked to end" not in answer.err
+    order = json.loads((Path(window.dir) / "keeper.json").read_text())
+    assert (order["total"], order["idle"], order["first_byte"]) == (0, 0, 0)
+
+
+def test_a_session_that_nobody_can_type_to_is_held_to_its_limits_even_if_a_person_is_there(meadow: Meadow) -> None:
+    site = meadow.site
+    site.configure(QUICK + "first_claim = 2\n")
+    meadow.add(1)
+    meadow.mode("idle")
+    lanes = {"FLEET_LANES_AGENT": "hive", "FLEET_LANES_BROWSER": "terminal", "FLEET_TERMINAL_FORM": "tmux"}
+    answer = site.work("--ask", "--provider", "bee", "--max", "1", status=2, env=meadow.env | lanes)
+    assert "held nothing for 2.0 s" in answer.err
 
 
 def test_a_limit_that_a_session_meets_closes_the_gate_and_its_reset_opens_it(meadow: Meadow) -> None:

@@ -1,7 +1,8 @@
 """A third-party provider whose sessions claim for themselves, and lanes that take them: what a crew does without a model.
 
 `BEE` in the environment says what a session does: `work` until nothing can be claimed; `once`, one task and then stay;
-`idle`, stay and claim nothing; `quit` at once; `limit`, meet a limit unless the file `day` is there; `linger`, work and stay.
+`park`, block every task; `idle`, claim nothing; `quit` at once; `limit`, meet a limit unless the file `day` is there;
+`linger`, work and stay.
 While the file `wait` is there, nobody reports.
 """
 
@@ -47,7 +48,11 @@ while True:
                 file.write("{}\\n")
         print("waits", flush=True)
         time.sleep(0.1)
-    fleet("done", told["id"], "--agent", name + "-1", "--result", f"done by {name}")
+    mine = (told["id"], "--agent", name + "-1")
+    if mode == "park":
+        fleet("block", *mine, "--reason", "Sign-in required: https://Bank.example/x")
+    else:
+        fleet("done", *mine, "--result", f"done by {name}")
     if mode == "once":
         stay()
 if mode == "linger":

@@ -169,7 +169,9 @@ class Admission:
             ):
                 continue
             route = Route(self.plugins.offer(LANES, lane), self.plugins.offer(PROVIDERS, provider))
-            call = Call(route, min(berth.seats, room), berth.interactive, share, asked=self.wishes.ask)
+            call = Call(
+                route, min(berth.seats, room), berth.interactive, share, asked=self.wishes.ask and berth.interactive
+            )
             return self._call(call, seen, len(at_work))
         return None
 

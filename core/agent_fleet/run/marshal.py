@@ -125,7 +125,7 @@ class Marshal:
         if self._vetting.free(wanted, board, 1):
             return self._unclaimed(crew)
         self._since.pop((crew.id, UNCLAIMED), None)
-        if not self._asked and self._has_lasted(crew, DISMISSED, self._rest(crew)):
+        if not self._is_asked(crew) and self._has_lasted(crew, DISMISSED, self._rest(crew)):
             # it is asked to end at the next look, unless it has claimed something in this very moment
             dismiss(crew)
         return ""
@@ -137,9 +137,13 @@ class Marshal:
 
     def _unclaimed(self, crew: Attempt) -> str:
         self._since.pop((crew.id, DISMISSED), None)
-        if self._asked or not self._has_lasted(crew, UNCLAIMED, self._patience):
+        if self._is_asked(crew) or not self._has_lasted(crew, UNCLAIMED, self._patience):
             return ""
         return f"{UNCLAIMED}: it held nothing for {duration(self._patience)} while tasks waited for it"
+
+    def _is_asked(self, crew: Attempt) -> bool:
+        """Whether a person sits with it, who may take as long as they like."""
+        return self._asked and crew.interactive
 
     def _rest(self, crew: Attempt) -> float:
         return _REST if crew.interactive else _LAST_WORDS
