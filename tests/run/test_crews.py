@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,12 @@ def test_tasks_that_a_session_parks_are_told_to_the_person_by_wall(meadow: Meado
     assert (first["wall"], sorted(first["tasks"])) == ("login required: bank.example", tasks)
     assert (last["event"], last["text"]) == ("ended", "2 blocked")
     assert [meadow.site.record(task)["reason"] for task in tasks] == ["login required: bank.example"] * 2
+    (group,) = meadow.site.json("blocked", env=meadow.env)["groups"]
+    assert [each["said"] for each in group["tasks"]] == [["OVER"], ["OVER"]]
+    log = meadow.site.dir / "logs" / "r1-w1.log"
+    os.utime(log, (time.time() + 60, time.time() + 60))  # it has gone on to other things, and said other things
+    (group,) = meadow.site.json("blocked", env=meadow.env)["groups"]
+    assert [each["said"] for each in group["tasks"]] == [[], []]
 
 
 def test_with_a_person_at_its_terminal_a_session_is_not_ended_for_being_idle(meadow: Meadow) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -21,6 +22,7 @@ from agent_fleet.run import roster, transcript
 from agent_fleet.run.roster import Attempt
 from agent_fleet.text import count, duration, line, printable
 
+_AFTERWARDS = 5.0  # seconds of a session's output after its report that may still be about it
 _CONTEXT = 6  # rows of what the agent said before it stopped
 _WIDTH = 160
 _IN_FULL = 3  # tasks of one wall whose context is shown to people; the others are named
@@ -70,6 +72,8 @@ def _task(queue: Queue, plugins: Plugins, task: Parked) -> dict[str, Any]:
     record = task.record
     attempt = transcript.attempt_of(queue, task.task, task.generation)
     log, said, session = _said(queue, plugins, task)
+    if attempt is not None and attempt.is_crew and _has_gone_on(attempt, record):
+        said = []
     session = str(record.get("session") or session)
     provider = str(record.get("provider") or (attempt.provider if attempt else ""))
     lives = attempt is not None and not roster.has_ended(attempt)
@@ -87,6 +91,15 @@ def _task(queue: Queue, plugins: Plugins, task: Parked) -> dict[str, Any]:
         "worker": attempt.id if attempt is not None and lives else None,
         "lane": attempt.lane if attempt is not None and lives else None,
     }
+
+
+def _has_gone_on(attempt: Attempt, record: Mapping[str, Any]) -> bool:
+    """Whether what a session said last is about something else than the task that it parked before."""
+    ended = record.get("ended")
+    try:
+        return isinstance(ended, int | float) and os.stat(attempt.log).st_mtime > ended + _AFTERWARDS
+    except OSError:
+        return False
 
 
 def _said(queue: Queue, plugins: Plugins, task: Parked) -> tuple[str | None, list[str], str]:

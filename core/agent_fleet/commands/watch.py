@@ -126,12 +126,12 @@ def _run(seen: dict[str, Any]) -> str:
     names = ", ".join(run["id"] + ("" if run["alive"] else " (unknown whether it lives)") for run in seen["runs"])
     lanes = ", ".join(f"{number} in {line(lane, 40)}" for lane, number in sorted(seen["lanes"].items()))
     bound = seen["bound_by"]
-    why = "what bounds it is unknown: it has started nothing lately"
+    why = "" if seen["sessions"] else "what bounds it is unknown: it has started nothing lately"
     if bound is not None:
         planned = bound["planned"]
         why = f"{planned if isinstance(planned, int) else '?'} at most, bound by {bound['name']}: {bound['why']}"
         why += f" (at its last start, {_age(bound['age'])} ago)"
-    return f"{names}: {lanes or 'nobody at work'}; {line(why, 140)}"
+    return "; ".join(part for part in (f"{names}: {lanes or 'nobody holds a task'}", line(why, 140)) if part)
 
 
 def _gate(gate: dict[str, Any]) -> str:

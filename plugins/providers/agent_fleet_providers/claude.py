@@ -40,6 +40,9 @@ BINARY = "provider.claude.binary"
 # The fleet waits for a limit to pass, for all its workers at once. Claude Code by itself would ask ten times more in each.
 PATIENCE = {"CLAUDE_CODE_MAX_RETRIES": "2"}
 
+# A window keeps the name of its worker, by which the person knows it; Claude Code would give all of them its own.
+UNNAMED = {"CLAUDE_CODE_DISABLE_TERMINAL_TITLE": "1"}
+
 # What a Claude Code session sets for its children. A worker that inherits these would take itself for a part of that
 # session, talk to its sockets or refuse to start. Keys, addresses and the configuration directory are not among them.
 MARKERS = frozenset(
@@ -164,7 +167,7 @@ class Claude:
             worker=crew.worker,
             argv=(found(self._config, BINARY, crew), *words),
             cwd=crew.cwd,
-            env={**PATIENCE, **scrub(crew.env)},
+            env={**PATIENCE, **(UNNAMED if crew.interactive else {}), **scrub(crew.env)},
             log=os.path.join(crew.scratch, "output.log"),
             stdin=b"" if crew.interactive else crew.brief.encode("utf-8", "replace"),
         )
