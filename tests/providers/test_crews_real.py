@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,8 @@ from support.runs import Site
 from support.terminal import Terminal, terminal
 
 pytestmark = pytest.mark.real_cli
+
+TITLED = re.compile(rb"\x1b\][02];[^\x07\x1b]")  # xterm's ctlseqs: the window gets another title
 
 
 def started(launch: Launch) -> AbstractContextManager[Terminal]:
@@ -56,6 +59,7 @@ def test_claude_on_a_terminal(tmp_path: Path) -> None:
         claude = Claude(settings(tmp_path, f'[provider.claude]\nbinary = "{claude_cli.binary()}"\n'))
         with started(claude.crew(crew)) as screen:
             assert screen.until(lambda: turns(crew), 90), screen.printed
+        assert not TITLED.search(screen.printed)
 
     assert server.turns[0].prompt == crew.brief
     assert server.turns[1].results == ["I am r1-w1"]
@@ -73,7 +77,7 @@ def test_codex_on_a_terminal(tmp_path: Path, sandbox: str) -> None:
 
     def is_told(text: str) -> bool:
         """Whether a turn is of the session itself: it has one of its own too, in which it finds a title."""
-        return text.endswith(crew.brief) and "User prompt:" not in text
+        return text.startswith(crew.brief) and "User prompt:" not in text
 
     def brain(turn: Turn) -> Reply | Fault:
         return work(turn) if is_told(turn.prompt) else say("a title")
@@ -92,6 +96,7 @@ def test_codex_on_a_terminal(tmp_path: Path, sandbox: str) -> None:
                 lambda: any(is_told(text) for turn in turns(crew) for text in turn["input-messages"]), 90
             ), screen.printed
 
+    assert not TITLED.search(screen.printed)
     assert site.state(task) == "done"
     (claimed,) = site.events("claimed")
     assert (claimed["agent"], claimed["worker"]) == ("r1-w1", "r1-w1")

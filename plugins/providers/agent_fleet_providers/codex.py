@@ -66,10 +66,9 @@ OURS = (
 )
 OURS_SHORT = re.compile(r"-[ChsV]")  # its value may follow without a space
 OURS_KEYS = re.compile(r"(?:--config=|-c)?\s*[\"']?(?:sandbox_mode|approval_policy)[\"']?\s*=")
-TOOLS = """\
+TOOLS = """
 The sandbox of this session keeps the queue from the commands of `fleet`. Use the tools of the server `fleet` in place of each of
 them, the first claim included; a report names the number of your lease, and no name beside it.
-
 """
 SERVER_SECONDS = {"startup_timeout_sec": 60, "tool_timeout_sec": 3600}  # a report runs the check of its task
 FORWARDED = re.compile(r"(?:FLEET|AGENT|XDG)_\w+|PATH|HOME|TMPDIR|LANG|LC_ALL|PYTHONPATH")
@@ -153,12 +152,13 @@ class Codex:
         """
         tools: list[str] = []
         if not self._is_open:
-            crew = replace(crew, brief=TOOLS + crew.brief)
+            crew = replace(crew, brief=crew.brief + TOOLS)
             tools = _tools(crew)
         if not crew.interactive:
             return self._start(as_job(crew), tools)
-        notify = ["-c", f"notify={json.dumps(notifier())}"]
-        words = [*self._extra(), *self._rights(crew.model), *tools, *notify, crew.brief]
+        # its window keeps the name of its worker, by which the person knows it
+        own = ["-c", f"notify={json.dumps(notifier())}", "-c", "tui.terminal_title=[]"]
+        words = [*self._extra(), *self._rights(crew.model), *tools, *own, crew.brief]
         return Launch(
             worker=crew.worker,
             argv=(found(self._config, BINARY, crew), *words),
