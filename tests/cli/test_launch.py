@@ -159,6 +159,7 @@ def test_windows_outlive_their_launcher_and_a_run_leaves_them_alone(windows: Win
     assert site.reached(shell, "done") and site.reached(task, "active")
     (session,) = windows.sessions()
     assert session["tasks"] == [task]
+    assert "windows of r1 go on without a driver" in site.fleet("doctor").out
     windows.end()
     wait_until(lambda: site.reached(task, "done"), "it is done")
     wait_until(lambda: not windows.sessions(), "its window is closed")

@@ -29,7 +29,8 @@ class Adoption:
         for run, alive in roster.runs(queue):
             if alive is False and self._hold(run):
                 lease.reclaim(queue, lapse=lapse)
-                yield run, [found for each in roster.attempts(queue, run) if (found := identified(queue, each))]
+                found = [identified(queue, each) for each in roster.attempts(queue, run)]
+                yield run, [each for each in found if each is not None and not _stays_the_persons(each)]
 
     def close(self, queue: Queue, ended_by: str) -> None:
         """Let go of these runs; those of which nothing is left are over."""
@@ -74,6 +75,11 @@ def identified(queue: Queue, attempt: Attempt) -> Attempt | None:
     holder = lease.owner(queue, place.owner) if place and place.generation == attempt.generation else None
     is_its_keeper = holder is not None and holder.worker_dir == os.path.relpath(attempt.dir, queue.dir)
     return _named(attempt, holder.identity if holder is not None and is_its_keeper else "")
+
+
+def _stays_the_persons(attempt: Attempt) -> bool:
+    """Whether it is a window that a person has launched and not closed yet: all that others do for those is to settle them."""
+    return attempt.is_launched and not roster.has_ended(attempt)
 
 
 def _named(attempt: Attempt, identity: str) -> Attempt | None:

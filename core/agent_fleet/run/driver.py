@@ -201,11 +201,9 @@ class Driver:
 
     def _adopt(self) -> None:
         for run, attempts in self._adoption.take(self.queue, lapse=self.config.get("queue.lapse")):
-            # windows that a person has launched stay theirs: all that is done for them is to settle those that are closed
-            ours = [attempt for attempt in attempts if not attempt.is_launched or roster.has_ended(attempt)]
-            if ours:
-                self.console.say(f"taking over {len(ours)} workers of {run.id}, whose driver is gone")
-            for attempt in ours:
+            if attempts:
+                self.console.say(f"taking over {len(attempts)} workers of {run.id}, whose driver is gone")
+            for attempt in attempts:
                 self.admission.lanes.add(attempt.lane)
                 self._follow(attempt)
 

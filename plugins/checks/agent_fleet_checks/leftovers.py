@@ -23,7 +23,7 @@ class Leftovers:
         """A finding for every run without a driver that has processes; one that says so if there is none."""
         del root
         found = False
-        for run, mark, ended in self._without_driver():
+        for run, mark, ended, launched in self._without_driver():
             left = marked(mark)
             if not left:
                 continue
@@ -33,15 +33,16 @@ class Leftovers:
                 text = f"{run} is over, but {len(left)} of its processes are alive: {pids}"
                 yield Finding(level="fault", text=text, hint="`fleet doctor --fix` ends them")
             else:
-                text = f"workers of {run} go on without a driver: {len(left)} processes"
-                yield Finding(level="warning", text=text, hint="`fleet run` takes them over, `fleet stop` ends them")
+                text = f"{'windows' if launched else 'workers'} of {run} go on without a driver: {len(left)} processes"
+                takes = "" if launched else "`fleet run` takes them over, "
+                yield Finding(level="warning", text=text, hint=f"{takes}`fleet stop` ends them")
         if not found:
             yield Finding(level="ok", text="no process of an earlier run is alive")
 
     def mend(self, root: str) -> Iterable[Finding]:
         """End what runs that are over have left behind. Workers that a next run can take over are left to it."""
         del root
-        for run, mark, ended in self._without_driver():
+        for run, mark, ended, _ in self._without_driver():
             if not ended or not marked(mark):
                 continue
             stop_tree("", mark, GRACE)
@@ -52,8 +53,8 @@ class Leftovers:
             else:
                 yield Finding(level="ok", text=f"mended: ended what {run} had left behind")
 
-    def _without_driver(self) -> Iterator[tuple[str, str, bool]]:
-        """(run, mark, whether it has said that it is over) of every run whose driver is certainly not at work."""
+    def _without_driver(self) -> Iterator[tuple[str, str, bool, bool]]:
+        """(run, mark, whether it is over, whether a person launched it) of every run whose driver is certainly not at work."""
         try:
             names = sorted(os.listdir(self._runs))
         except OSError:
@@ -63,10 +64,11 @@ class Leftovers:
                 with open(os.path.join(self._runs, name, "driver.json"), encoding="utf-8") as file:
                     record = json.load(file)
                 mark, who, ended = str(record["mark"]), str(record["identity"]), "ended" in record
+                launched = "command" in (record.get("options") or {})
             except (OSError, ValueError, KeyError, TypeError):
                 continue
             if mark and (ended or is_alive(who) is False):
-                yield name, mark, ended
+                yield name, mark, ended, launched
 
 
 @hookimpl
