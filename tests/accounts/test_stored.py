@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_fleet.accounts import audit, cooldowns, fence, leases, sessions, stamps
+from agent_fleet.accounts import audit, cooldowns, leases, sessions, stamps, unfinished
 from agent_fleet.accounts.cooldowns import Cooldowns
 from agent_fleet.accounts.leases import Leases
 from agent_fleet.accounts.pins import Pins, fingerprint, salt_of
@@ -410,8 +410,8 @@ def test_a_lock_is_free_the_moment_its_holder_is_killed_and_says_who_has_it(vaul
     os.close(writer)
 
 
-def test_the_fence_sees_what_the_older_program_left(vault: Vault) -> None:
-    fence.check(vault, "x")
+def test_it_is_seen_what_the_older_program_left(vault: Vault) -> None:
+    unfinished.check(vault, "x")
     put(vault, "transactions/credential-recovery", "codex-a", "{")
     with pytest.raises(FleetError, match="pending credential recovery blocks x: codex-a"):
-        fence.check(vault, "x")
+        unfinished.check(vault, "x")

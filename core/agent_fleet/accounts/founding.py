@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Mapping
 
-from agent_fleet.accounts import editing, fence, places
+from agent_fleet.accounts import editing, places, unfinished
 from agent_fleet.accounts.pins import salt_of
 from agent_fleet.accounts.registrar import STATE_LOCK, Registrar
 from agent_fleet.accounts.registry import Registry, default_pools
@@ -30,7 +30,7 @@ def found(registrar: Registrar, numbers: Mapping[str, int], rooms: Mapping[str, 
     environ = registrar.environ
     state, share = places.state_dir(environ), places.share_dir(environ)
     vault = Vault(state)
-    fence.check(vault, "a new registry")
+    unfinished.check(vault, "a new registry")
     profiles = [
         _profile(provider, number, share, rooms[provider])
         for provider, count in numbers.items()

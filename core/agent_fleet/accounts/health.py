@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from agent_fleet.accounts import fence, projects, selection
+from agent_fleet.accounts import projects, selection, unfinished
 from agent_fleet.accounts.homes import Homes
 from agent_fleet.accounts.leases import DIRECTORY as LEASES
 from agent_fleet.accounts.router import Router
@@ -77,7 +77,7 @@ def _directories(path: str, *, files: bool = False) -> list[str]:
 
 def _unfinished(vault: Vault) -> Iterator[Finding]:
     try:
-        fence.check(vault, "every choice")
+        unfinished.check(vault, "every choice")
     except FleetError as error:
         yield Finding(level="fault", text=error.message, hint=error.hint)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from agent_fleet.accounts import audit, fence, leases, places, projects, selection, stamps
+from agent_fleet.accounts import audit, leases, places, projects, selection, stamps, unfinished
 from agent_fleet.accounts.cooldowns import Cooldowns
 from agent_fleet.accounts.leases import Clock, Leases
 from agent_fleet.accounts.pins import Pins
@@ -103,7 +103,7 @@ class Router:
     def would_choose(self, request: Request) -> Selection:
         """What `choose` would do a moment later; nothing but what was seen of the accounts is written. Raises as `choose` does."""
         request = checked(request)
-        fence.check(self.vault, "a choice")
+        unfinished.check(self.vault, "a choice")
         situation = self.looked(request)
         clock = Clock.read()
         mine = self._own(request, situation.registry, clock)
@@ -152,10 +152,10 @@ class Router:
         return self._lease(checked(request), pid, "sticky-resume")
 
     def _lease(self, request: Request, pid: int | None, reason: Reason) -> Selection:
-        fence.check(self.vault, "a choice")
+        unfinished.check(self.vault, "a choice")
         for last in (False,) * _ROUNDS + (True,):
             with self.vault.lock(STATE_LOCK, "a choice"):
-                fence.check(self.vault, "a choice")
+                unfinished.check(self.vault, "a choice")
                 situation = self.situation(request.workspace, request=request)
                 clock = Clock.read()
                 mine = self._own(request, situation.registry, clock)

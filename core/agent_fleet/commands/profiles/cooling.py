@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from agent_fleet.accounts import audit, cooldowns, fence
+from agent_fleet.accounts import audit, cooldowns, unfinished
 from agent_fleet.accounts.cooldowns import LONGEST, Cooldowns
 from agent_fleet.accounts.registrar import STATE_LOCK
 from agent_fleet.commands import Shared, command
@@ -20,7 +20,7 @@ from agent_fleet.text import duration
 def cooldown(shared: Shared, label: str, seconds: int, reason: str, model: str) -> None:
     desk = Desk(shared)
     desk.registry.profile(label)
-    fence.check(desk.vault, "cooldown")
+    unfinished.check(desk.vault, "cooldown")
     with desk.vault.lock(STATE_LOCK, "a cooldown"):
         made = Cooldowns(desk.vault).begin(label, reason, seconds, scope=model)
         audit.note(desk.vault, "cooldown-begun", profile=label, reason=reason, expires_unix=made.expires)

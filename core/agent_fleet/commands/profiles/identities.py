@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from agent_fleet import errors
-from agent_fleet.accounts import audit, fence, selection, standing
+from agent_fleet.accounts import audit, selection, standing, unfinished
 from agent_fleet.accounts.leases import Clock, Leases
 from agent_fleet.accounts.pins import Pin, Pins
 from agent_fleet.accounts.registrar import STATE_LOCK
@@ -37,7 +37,7 @@ def adopt(shared: Shared, label: str, allow_keychain_prompt: bool) -> None:
     del allow_keychain_prompt
     desk = Desk(shared)
     profile = desk.registry.profile(label)
-    fence.check(desk.vault, "identity adopt")
+    unfinished.check(desk.vault, "identity adopt")
     known = Pins(desk.vault).all(desk.registry.profiles)
     others = [
         each

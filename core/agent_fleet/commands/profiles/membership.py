@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from agent_fleet.accounts import audit, fence, places, selection
+from agent_fleet.accounts import audit, places, selection, unfinished
 from agent_fleet.accounts.homes import Homes
 from agent_fleet.accounts.leases import Clock, Leases
 from agent_fleet.accounts.pins import Pins
@@ -133,7 +133,7 @@ def remove(shared: Shared, label: str) -> None:
 def enable(shared: Shared, label: str) -> None:
     desk = Desk(shared)
     profile = desk.registry.profile(label)
-    fence.check(desk.vault, "enable")
+    unfinished.check(desk.vault, "enable")
     if not profile.is_worker:
         raise FleetError("profile_state", f"{label} is {profile.safety_policy} and can never be enabled")
     look_at(desk, [profile])

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from agent_fleet.accounts import audit, fence
+from agent_fleet.accounts import audit, unfinished
 from agent_fleet.accounts.registrar import STATE_LOCK
 from agent_fleet.commands import Shared, command
 from agent_fleet.commands.desk import Desk
@@ -22,7 +22,7 @@ def provision(shared: Shared, label: str | None, everything: bool) -> None:
     """Nothing else in a home is changed, so it may be done again at any time; logins are not touched."""
     desk = Desk(shared)
     asked = [profile for profile in desk.asked(label, everything) if profile.is_worker or label]
-    fence.check(desk.vault, "provision")
+    unfinished.check(desk.vault, "provision")
     if any(not profile.is_worker for profile in asked):
         raise FleetError("profile_state", f"{label} is a reserve, which fleet never touches", hint="name a worker")
     found: list[dict[str, Any]] = []

@@ -9,7 +9,7 @@ from agent_fleet.queue.files import BadFileError
 _WHERE = "transactions/credential-recovery"
 
 
-def unfinished(vault: Vault) -> list[str]:
+def logins(vault: Vault) -> list[str]:
     """The logins of an older agent-fleet that were begun here and never ended, as `provider:profile`."""
     found = []
     for stem in vault.names(_WHERE):
@@ -25,7 +25,7 @@ def unfinished(vault: Vault) -> list[str]:
 
 def check(vault: Vault, doing: str) -> None:
     """Raises FleetError (`pending_transaction`) while there is one: which credentials are the right ones is not known."""
-    pending = unfinished(vault)
+    pending = logins(vault)
     if pending:
         raise FleetError(
             "pending_transaction",
