@@ -34,7 +34,8 @@ class Made:
 
 def words_of(registry: Registry) -> tuple[str, ...]:
     """The words by which a provider's hook calls this fleet, wherever it is run."""
-    return (sys.executable, "-m", "agent_fleet", "--config", registry.path)
+    # -P: a hook runs in the project, whose own modules must not be taken for ours
+    return (sys.executable, "-P", "-m", "agent_fleet", "--config", registry.path)
 
 
 def parse(found: Mapping[str, Any], profile: str) -> Made:

@@ -9,7 +9,7 @@ import hashlib
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,12 +18,12 @@ from agent_fleet.accounts.homes import Homes, Made, words_of
 from agent_fleet.accounts.keychain import Keychain
 from agent_fleet.accounts.registry import Registry
 from agent_fleet.accounts.selection import Readiness
-from agent_fleet.accounts.spec import Account, AccountSpec, Credential, CredentialPlace, OwnedKey
+from agent_fleet.accounts.spec import Account, AccountSpec, Credential, CredentialPlace, HookSaid, OwnedKey
 from agent_fleet.accounts.values import CredentialState, Profile, QuotaReading
 from agent_fleet.accounts.vault import Vault, directory_fault
 from agent_fleet.errors import FleetError
 from agent_fleet.plugins import PROVIDERS, Plugins
-from agent_fleet.protocols import Accounts, Identified, Provider
+from agent_fleet.protocols import Accounts, Hooked, Identified, Provider
 
 _KNOWN: Mapping[str, CredentialState] = {"present": "present", "absent": "absent"}
 
@@ -69,6 +69,14 @@ class ProviderPort:
         self._known[provider] = thing, self.plugins.ask(offer, lambda _: thing.account_spec())
         return self._known[provider]
 
+    def heard(self, provider: str, event: str, arguments: Sequence[str], payload: bytes) -> HookSaid | None:
+        """What a call of `fleet hook` says; None of a provider that has no hooks. Raises FleetError (`bad_input`)."""
+        offer = self.plugins.offer(PROVIDERS, provider)
+        thing = offer.thing
+        if not isinstance(thing, Hooked):
+            return None
+        return self.plugins.ask(offer, lambda _: thing.hook_event(event, arguments, payload))
+
     # ---------------------------------------------------------------------------------------------- made ready
 
     def provision(self, profile: Profile) -> tuple[Made, tuple[str, ...]]:
@@ -101,7 +109,7 @@ class ProviderPort:
         made = self.homes.of(profile)
         if made is None:
             return Readiness(provisioned=False)
-        fault = self._home_fault(profile, spec, made) or self._binary_fault(made)
+        fault = self._home_fault(profile, spec, made) or _hook_fault(spec, made) or self._binary_fault(made)
         return Readiness(provisioned=True, fault=fault, stamp=_stamp(spec, profile))
 
     def _home_fault(self, profile: Profile, spec: AccountSpec, made: Made) -> str:
@@ -195,6 +203,12 @@ class ProviderPort:
             options={key: str(value) for key, value in profile.options.items()},
             tools=tools,
         )
+
+
+def _hook_fault(spec: AccountSpec, made: Made) -> str:
+    if not spec.homes or os.access(made.words[0], os.X_OK):
+        return ""
+    return f"its hooks call {made.words[0]}, which is gone; `fleet profile provision {made.profile}` names this one"
 
 
 def _stamp(spec: AccountSpec, profile: Profile) -> str:
