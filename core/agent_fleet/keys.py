@@ -72,6 +72,25 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("subagent.seats", "whole", 4, "How many subagents one session of the lane subagent has.", least=1, most=64),
     Key("providers.default", "text", "claude", "The provider of a task that names none."),
+    Key(
+        "accounts.pool",
+        "text",
+        "",
+        "The pool that agents take their accounts from; empty: they work under your own login.",
+    ),
+    Key(
+        "accounts.rotation",
+        "text",
+        "off",
+        "Whether a run may go from one subscription login to another; look whether your providers' terms allow that.",
+        ("off", "on"),
+    ),
+    Key(
+        "accounts.patience",
+        "number",
+        300.0,
+        "Seconds that a task waits for the account of its conversation before it begins anew on another one.",
+    ),
     Key("queue.max_attempts", "whole", 3, "How many charged attempts a task gets before it has failed.", least=1),
     Key(
         "queue.lapse",

@@ -177,7 +177,10 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One attempt at one task, as a provider sees it. `session` names a conversation to go on with, if any."""
+    """One attempt at one task, as a provider sees it. `session` names a conversation to go on with, if any.
+
+    `account` is the label of the account whose home `env` names; empty: it works under the person's own login.
+    """
 
     task: Task
     worker: str
@@ -187,6 +190,7 @@ class Job:
     env: Mapping[str, str]
     scratch: str
     session: str = ""
+    account: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +200,7 @@ class Crew:
     `seats` is how many tasks it works at once: one by itself, more by subagents. `interactive` says that a person sits at
     its terminal and can type; otherwise its output is read as events. `brief` is all that it is told, and `member` what each
     of its subagents is, whose type it calls `kind`; both are our own text, with no task's text in them. An interactive one
-    has the path in `$FLEET_TURNS` get one more line when a turn of it has ended.
+    has the path in `$FLEET_TURNS` get one more line when a turn of it has ended. `account` is as in a job.
     """
 
     worker: str
@@ -210,6 +214,7 @@ class Crew:
     scratch: str
     member: str = ""
     kind: str = "fleet-worker"
+    account: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

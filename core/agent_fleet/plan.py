@@ -117,10 +117,12 @@ def make(
     unknown_workers: int,
     troubles: Mapping[str, str] | None = None,
     held: int = 0,
+    rooms: Mapping[str, Ceiling] | None = None,
 ) -> Plan:
     """Make the plan. `running` are this project's dispatched workers by lane; `overall` are the ceilings for all lanes.
 
-    `troubles` say why a provider cannot be used, by its name; `held` of the waiting tasks are on hold. A ceiling that is
+    `troubles` say why a provider cannot be used, by its name; `held` of the waiting tasks are on hold;
+    `rooms` say how many more workers the accounts of a provider can take, where its workers need any. A ceiling that is
     unknown counts as `unknown_workers`, and is shown as unknown. Lanes are served by the best priority that waits for
     them; no lane is planned below what runs in it.
     """
@@ -136,6 +138,7 @@ def make(
         usable = _usable(groups, routes, troubles or {})
         lane = _Lane(name, running.get(name, 0), groups, usable, known or LaneFacts(name=name, limit=0))
         own = [*_lane_ceilings(lane, routes, troubles or {}, board.now), *_own_limits(name, known)]
+        own += _accounts(lane, routes, rooms or {})
         own.append(_exclusion(lane, exclusion, used, board.now))
         plan = _lane_plan(lane, own, routes, binding, left)
         starts = plan.workers - plan.running
@@ -246,6 +249,17 @@ def _lane_ceilings(lane: _Lane, routes: Routes, troubles: Mapping[str, str], now
     why = "; ".join(f"{name} cannot start: {troubles[name]}" for name in sorted(wanted & troubles.keys()))
     number = lane.beside(sum(group.count for group in lane.usable))
     return [work, Ceiling(name="provider", workers=number, source="providers", why=why, at=now)]
+
+
+def _accounts(lane: _Lane, routes: Routes, rooms: Mapping[str, Ceiling]) -> list[Ceiling]:
+    """What the accounts can take, where all that waits needs one; each session of a crew needs one for all its seats."""
+    wanted = sorted({routes.provider_for(group.need, group.provider) for group in lane.usable})
+    found = [rooms[name] for name in wanted if name in rooms]
+    if not found or len(found) < len(wanted):
+        return []
+    free = sum(room.workers or 0 for room in found) * max(1, lane.facts.seats)
+    why = "; ".join(room.why for room in found)
+    return [Ceiling(name="accounts", workers=lane.running + free, source=found[0].source, why=why)]
 
 
 def _own_limits(name: str, facts: LaneFacts | None) -> list[Ceiling]:

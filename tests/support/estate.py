@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,14 @@ from typing import Any
 from support import account_homes
 from support.accounts import work_tree
 from support.fleet_server import FleetServer
-from support.project import Answer, Project
+from support.project import BOOT, Answer, Project
 from support.stand_in import StandIn
 
+ELSEWHERE = """
+import pwd
+real = pwd.getpwuid
+pwd.getpwuid = lambda user: pwd.struct_passwd((*real(user)[:5], {home!r}, real(user)[6]))
+"""
 CLAUDE = "--dangerously-skip-permissions"
 CODEX = "--dangerously-bypass-approvals-and-sandbox"
 
@@ -50,6 +57,18 @@ class Estate(Project):
         if self.server is None or settings or arguments[0] in ("exec", "resume", "run"):
             return super().fleet(*arguments, env=env, **settings)
         return self.server.run(arguments, cwd=self.root, env=self.environment(**(env or {})))
+
+    def start(
+        self, *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, **settings: Any
+    ) -> Any:
+        """Start a command whose system says that the person's home is the one of the test."""
+        settings = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **settings}
+        return subprocess.Popen(
+            [sys.executable, "-c", ELSEWHERE.format(home=str(self.home)) + BOOT, *arguments],
+            cwd=cwd or self.root,
+            env=self.environment(**(env or {})),
+            **settings,
+        )
 
     def ready(self, *, left: Mapping[str, float] | None = None) -> Estate:
         """Registered, provisioned, logged in, adopted and enabled."""

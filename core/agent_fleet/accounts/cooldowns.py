@@ -76,6 +76,10 @@ class Cooldowns:
                 found.setdefault(cooldown.profile, []).append(cooldown)
         return found
 
+    def last(self, profile: str) -> Cooldown | None:
+        """The last one of a whole profile, whether it is over or not."""
+        return self._one(profile)
+
     def begin(self, profile: str, reason: str, length: float, *, scope: str = "", most: float = LONGEST) -> Cooldown:
         """Close a profile for `length` seconds. Raises FleetError (`bad_input`) beyond 1 to `most` seconds."""
         if not 1 <= length <= most:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from agent_fleet.accounts import assets, audit, binaries, credentials, environment, provisioning, readers
+from agent_fleet.accounts import assets, audit, binaries, credentials, environment, outputs, provisioning, readers
 from agent_fleet.accounts.homes import Homes, Made, words_of
 from agent_fleet.accounts.keychain import Keychain
 from agent_fleet.accounts.registry import Registry
@@ -202,6 +202,7 @@ class ProviderPort:
             ),
             options={key: str(value) for key, value in profile.options.items()},
             tools=tools,
+            last_output=outputs.last(self.homes.vault, profile.id),
         )
 
 

@@ -282,6 +282,25 @@ class Router:
             is_looked_at=is_looked_at,
         )
 
+    def hand_over(self, like: Lease, pid: int) -> Lease:
+        """Make a lease that was reserved for a process that process's own; one that was lost meanwhile is written anew.
+
+        Nothing is judged again: the process runs. Raises FleetError (`lease_live`) if another one has it.
+        """
+        with self.vault.lock(STATE_LOCK, "a start"):
+            mine = self.leases.of(like.task)
+            if mine is not None and leases.is_running(mine):
+                if mine.pid == pid:
+                    return mine
+                raise FleetError(
+                    "lease_live", f"task lease is already owned by live process {mine.pid}", hint="end that one first"
+                )
+            clock = Clock.read()
+            bound = leases.bind(mine or replace(like, created=clock.now, renewed=clock.now), clock, pid)
+            self.leases.write(bound)
+            self._audit("lease-bound", bound)
+            return bound
+
     # ----------------------------------------------------------------------------------------------- releasing
 
     def release(self, task: str, *, force: bool = False) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from agent_fleet.run.outlook import TERMINAL, Wishes
 @click.argument("number", metavar="N", type=click.IntRange(min=1))
 @form_options
 @click.option("--provider", default="", help="The kind of agent for tasks that name none.")
+@click.option("--pool", default="", metavar="NAME", help="Take an account of this pool for each agent.")
 @click.option("--force", is_flag=True, help="Open terminals even where the machine has no room: the only way past it.")
 @click.option("--trust-committed", is_flag=True, help="Work tasks and obey settings that came with the repository.")
 def command_line(
@@ -22,13 +23,19 @@ def command_line(
     lane: str | None,
     form: str | None,
     provider: str,
+    pool: str,
     force: bool,
     trust_committed: bool,
 ) -> None:
     chosen = terminals.choose(shared, lane or TERMINAL, form)
-    run.refuse(shared, Wishes(cap=number, lane=chosen, provider=provider, force=force), trust_committed=trust_committed)
+    run.refuse(
+        shared,
+        Wishes(cap=number, lane=chosen, provider=provider, force=force, pool=pool),
+        trust_committed=trust_committed,
+    )
     options = [f"--{'vscode' if form == 'editor' else form}"] if form else ["--terminals"]
     options += ["--provider", provider] if provider else []
+    options += ["--pool", pool] if pool else []
     options += ["--force"] if force else []
     options += ["--trust-committed"] if trust_committed else []
     where = outlook.forms(shared.config, shared.plugins, [TERMINAL])

@@ -18,6 +18,7 @@ from agent_fleet.queue import intake, lease, names
 from agent_fleet.queue.claim import Claim
 from agent_fleet.queue.view import task_from
 from agent_fleet.run import outlook, roster
+from agent_fleet.run.accounts import Access, sole_provider
 from agent_fleet.run.outlook import Outlook, Wishes
 from agent_fleet.text import count, duration, line
 
@@ -30,6 +31,7 @@ _SHOWN = 10
 @click.option("--lane", default="", help="Plan for this lane only.")
 @form_options
 @click.option("--provider", default="", help="Plan with this kind of agent where a task names none.")
+@click.option("--pool", default="", metavar="NAME", help="Plan with the accounts of this pool.")
 @click.option("--force", is_flag=True, help="Do not count what the machine can take.")
 @click.option("--count", is_flag=True, help="Print only the number of workers.")
 def command_line(
@@ -39,9 +41,13 @@ def command_line(
     lane: str | None,
     form: str | None,
     count: bool,
+    provider: str,
+    pool: str,
     **options: Any,
 ) -> None:
-    wishes = Wishes(cap=cap or workers, lane=terminals.choose(shared, lane, form), **options)
+    kind = provider or sole_provider(shared.config, shared.environ, pool)
+    lane = terminals.choose(shared, lane, form)
+    wishes = Wishes(cap=cap or workers, lane=lane, provider=kind, pool=pool, **options)
     plan(shared, wishes, count=count)
 
 
@@ -50,7 +56,9 @@ def plan(shared: Shared, wishes: Wishes, *, count: bool = False) -> None:
     queue = shared.queue
     intake.recover(queue)
     lease.reclaim(queue, lapse=shared.config.get("queue.lapse"))
-    seen = outlook.look(queue, shared.config, shared.plugins, wishes, at_work=roster.at_work(queue))
+    access = Access(shared.root, shared.config, shared.plugins, shared.environ, wishes.pool)
+    at_work = roster.at_work(queue)
+    seen = outlook.look(queue, shared.config, shared.plugins, wishes, at_work=at_work, rooms=access.rooms)
     for warning in seen.warnings:
         shared.warn(warning)
     first = _first(shared, seen) if not count else []
@@ -126,6 +134,7 @@ def _payload(seen: Outlook, first: list[dict[str, Any]]) -> dict[str, Any]:
         "first": first,
         "unusable_providers": {name: why for name, why in seen.troubles.items() if name not in seen.gated},
         "gates": dict(seen.gated),
+        "accounts": [asdict(row) | {"pool": rooms.pool} for rooms in seen.rooms.values() for row in rooms.rows],
     }
 
 
@@ -136,6 +145,9 @@ def text_of(seen: Outlook, first: list[dict[str, Any]], forms: Sequence[str] = (
     rows += [_ceiling(ceiling, plan.binding) for ceiling in plan.ceilings]
     for lane in plan.lanes:
         rows += ["", *_lane(lane)]
+    for rooms in seen.rooms.values():
+        rows += ["", f"accounts of pool {rooms.pool}", *([f"  {rooms.fault}"] if rooms.fault else [])]
+        rows += [f"    {row.name:<16}{row.workers:>8}  {line(row.why, 200)}" for row in rooms.rows]
     for name, trouble in seen.troubles.items():
         rows.append(f"  provider {name} {'waits' if name in seen.gated else 'cannot be used'}: {trouble}")
     rows += ["", *(line(text, 400) for text in forms)] if forms else []

@@ -16,6 +16,7 @@ from agent_fleet.commands import Shared, command, terminals
 from agent_fleet.commands.terminals import form_options
 from agent_fleet.errors import FAULT, OK, FleetError
 from agent_fleet.run import checkout, outlook, roster
+from agent_fleet.run.accounts import sole_provider
 from agent_fleet.run.console import open_console
 from agent_fleet.run.driver import Driver, Summary
 from agent_fleet.run.outlook import Wishes
@@ -30,6 +31,7 @@ from agent_fleet.text import count, duration, printable
 @click.option("--headless", "lane", flag_value="headless", help="The same as --lane headless.")
 @form_options
 @click.option("--provider", default="", help="The kind of agent for tasks that name none.")
+@click.option("--pool", default="", metavar="NAME", help="Take an account of this pool for each agent.")
 @click.option("--force", is_flag=True, help="Start workers even where the machine has no room: the only way past it.")
 @click.option("--stagger", type=click.FloatRange(min=0), metavar="S", help="Seconds between two starts.")
 @click.option("--drain", is_flag=True, help="Take over and finish what runs; start nothing new.")
@@ -45,6 +47,7 @@ def command_line(
     lane: str | None,
     form: str | None,
     provider: str,
+    pool: str,
     force: bool,
     stagger: float | None,
     drain: bool,
@@ -56,7 +59,15 @@ def command_line(
 ) -> int:
     apart = shared.config.get("run.worktree") == "on" if worktree is None else worktree
     chosen = terminals.choose(shared, lane, form)
-    wishes = Wishes(cap=cap or workers, lane=chosen, provider=provider, force=force, worktree=apart, ask=ask)
+    wishes = Wishes(
+        cap=cap or workers,
+        lane=chosen,
+        provider=provider or sole_provider(shared.config, shared.environ, pool),
+        force=force,
+        worktree=apart,
+        ask=ask,
+        pool=pool,
+    )
     refuse(shared, wishes, trust_committed=trust_committed)
     if dry_run:
         _dry_run(shared, wishes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from agent_fleet.queue.claim import Claim
 from agent_fleet.queue.store import Place
 from agent_fleet.queue.view import task_from
 from agent_fleet.run import outlook, roster
+from agent_fleet.run.accounts import Access, sole_provider
 from agent_fleet.run.gates import gates_of
 from agent_fleet.run.outlook import Outlook, Wishes
 from agent_fleet.run.roster import Run
@@ -102,8 +104,11 @@ def _waiting(shared: Shared, task: str, place: Place) -> list[dict[str, Any]]:
         found.append(_reason("exclusion", obstacle))
     runs = [run for run, alive in roster.runs(queue) if alive]
     wishes = outlook.wishes_of(runs[0]) if len(runs) == 1 else Wishes()
+    if not wishes.provider:
+        wishes = replace(wishes, provider=sole_provider(config, shared.environ, wishes.pool))
     seen = outlook.look(queue, config, shared.plugins, wishes, at_work=roster.at_work(queue))
     found += _from_plan(shared, task_from(body), seen, wishes)
+    found += _from_accounts(shared, task_from(body), seen, wishes)
     found += _from_budget(shared, task_from(body), runs)
     if not runs:
         found.append(_reason("no run", "no run is at work in this project; start one with: fleet run"))
@@ -119,6 +124,21 @@ def _from_budget(shared: Shared, task: Task, runs: list[Run]) -> list[dict[str, 
             if breach is not None:
                 found[breach.kind] = _reason("budget", f"a budget is used up: {breach.why}")
     return list(found.values())
+
+
+def _from_accounts(shared: Shared, task: Task, seen: Outlook, wishes: Wishes) -> list[dict[str, Any]]:
+    """Why no account can take it now, account by account; nothing where one can, or where none is needed."""
+    access = Access(shared.root, shared.config, shared.plugins, shared.environ, wishes.pool)
+    rooms = access.rooms(seen.routes.provider_for(task.need, task.provider), pool=task.pool)
+    if rooms is None or rooms.free:
+        return []
+    if not rooms.rows:
+        return [_reason("accounts", rooms.why, pool=rooms.pool)]
+    opens = rooms.opens
+    return [
+        _reason("account", f"{row.name}: {row.why}", profile=row.name, pool=rooms.pool, until=opens.get(row.name))
+        for row in rooms.rows
+    ]
 
 
 def _from_plan(shared: Shared, task: Task, seen: Outlook, wishes: Wishes) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
@@ -9,6 +10,7 @@ from typing import NamedTuple
 from agent_fleet import machine
 from agent_fleet.config import Config
 from agent_fleet.errors import FleetError
+from agent_fleet.model import Hold
 from agent_fleet.plugins import LANES, PROVIDERS, Plugins
 from agent_fleet.queue import finish, holds, lease
 from agent_fleet.queue.claim import Claimed, Wanted
@@ -16,17 +18,20 @@ from agent_fleet.queue.finish import Proof
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
 from agent_fleet.run import crews, outlook, roster
-from agent_fleet.run.gates import Gate, gates_of
+from agent_fleet.run.accounts import Access
+from agent_fleet.run.clerk import Clerk, Lodging, Refused
+from agent_fleet.run.gates import gates_of
 from agent_fleet.run.marshal import Marshal
 from agent_fleet.run.muster import Call, muster
 from agent_fleet.run.outlook import Known, Outlook, Wishes
 from agent_fleet.run.pacing import Pacing
+from agent_fleet.run.reasons import Reasons
 from agent_fleet.run.roster import Attempt, Run
 from agent_fleet.run.spending import Spending
 from agent_fleet.run.start import Route, Unstarted, start
 from agent_fleet.run.vetting import Vetting
 from agent_fleet.run.watcher import Watcher
-from agent_fleet.text import count, duration, line
+from agent_fleet.text import count, line
 
 _BACKOFF = 5.0  # seconds until a machine that had no room for a process is tried again
 _PATIENCE = 3  # times in a row that it may have had none
@@ -36,12 +41,12 @@ _OF_THE_QUEUE = ("work", "hosts and paths", "lane", "provider")
 
 
 class Answer(NamedTuple):
-    """What came of one look: an attempt that was started, a task that cannot be run at all and has failed, whether nothing is
-    left that could start by waiting; `shed` says why one worker should give way.
+    """What came of one look: an attempt that was started, a task that cannot be run at all and the state that it is in
+    therefore, whether nothing is left that could start by waiting; `shed` says why one worker should give way.
     """
 
     attempt: Attempt | None = None
-    failed: str = ""
+    ended: tuple[str, str] | None = None
     exhausted: bool = False
     shed: str = ""
 
@@ -74,16 +79,15 @@ class Admission:
         self.book = machine.cost_book(environ)
         self.pacing = Pacing(gates_of(queue, config), run.identity)
         self.spending = Spending(queue, config, run.id)
+        access = Access(os.path.dirname(queue.dir), config, plugins, environ, wishes.pool)
+        self.clerk = Clerk(queue, access, run.mark)
         self.started = 0
         self.lanes: set[str] = set()
-        self.obstacle = ""
-        self.why = ""
-        self.waits_for: tuple[Gate, float] | None = None
         self.next_start = 0.0
         self._say = say
-        self._said: dict[str, str] = {}
+        self.reasons = Reasons(queue, self.pacing, say, force=wishes.force)
         owner = lease.enlist(queue, run.identity, agent=f"{run.id}-driver", lane="")
-        self._vetting = Vetting(queue, config, plugins, owner, self._say_once)
+        self._vetting = Vetting(queue, config, plugins, owner, self.reasons.say_once)
         self.marshal = Marshal(
             queue, self._vetting, self.pacing, self.spending, patience=config.get("run.first_claim"), asked=wishes.ask
         )
@@ -106,15 +110,15 @@ class Admission:
             return Answer(exhausted=True)
         spent = self.spending.refusal(None)
         if spent is not None:
-            self._explain(f"nothing more is started: {spent.why}")
+            self.reasons.explain(f"nothing more is started: {spent.why}")
             return Answer(exhausted=True)
-        self._tell_troubles(seen)
+        self.reasons.tell_troubles(seen)
         if seen.plan.starts == 0:
-            return Answer(exhausted=not self._may_change(seen, at_work))
+            return Answer(exhausted=not self.reasons.may_change(seen, at_work))
         if time.monotonic() < self.next_start:
             return Answer()
         started = self._muster(seen, at_work) or self._dispatch(seen, len(at_work))
-        return started or Answer(exhausted=not self._may_change(seen, at_work))
+        return started or Answer(exhausted=not self.reasons.may_change(seen, at_work))
 
     # ------------------------------------------------------------------------------------------------------- looking
 
@@ -132,13 +136,14 @@ class Admission:
             book=self.book,
             known=self._known,
             gated=self.pacing.obstacles(),
+            rooms=self.clerk.rooms,
         )
         self._price = seen.machine.cost.memory
         providers = {name: seen.troubles.get(name, "") for lane in seen.plan.lanes for name in lane.providers}
         providers = {name: trouble for name, trouble in providers.items() if name not in seen.gated}
         self._known = Known({**providers, **self._known.providers}, self._known.lanes)
         for warning in seen.warnings:
-            self._say_once(warning, f"warning: {warning}")
+            self.reasons.say_once(warning, f"warning: {warning}")
         return seen
 
     def _attempts_are_used_up(self, seen: Outlook, returned: Collection[str]) -> bool:
@@ -148,7 +153,7 @@ class Admission:
         cap = self.config.get("run.attempts") or 3 * (len(self._tasks) + fresh)
         if self.started < cap:
             return False
-        self._explain(f"{self.started} attempts were started, the cap of this run is {cap}: no more are started")
+        self.reasons.explain(f"{self.started} attempts were started, the cap of this run is {cap}: no more are started")
         return True
 
     # ------------------------------------------------------------------------------------------------------- starting
@@ -168,10 +173,17 @@ class Admission:
                 provider
             ):
                 continue
+            lodging = None
+            if rooms := seen.rooms.get(provider):
+                found = self.clerk.call(provider, rooms.pool, self.clerk.name(f"{provider}-{self.started}"))
+                if not isinstance(found, Lodging):
+                    self.pacing.not_started(provider)
+                    self.reasons.say_once(f"account {provider}", f"no session of {provider} was started: {found.why}")
+                    continue
+                lodging = found
             route = Route(self.plugins.offer(LANES, lane), self.plugins.offer(PROVIDERS, provider))
-            call = Call(
-                route, min(berth.seats, room), berth.interactive, share, asked=self.wishes.ask and berth.interactive
-            )
+            asked = self.wishes.ask and berth.interactive
+            call = Call(route, min(berth.seats, room), berth.interactive, share, asked, lodging)
             return self._call(call, seen, len(at_work))
         return None
 
@@ -181,14 +193,14 @@ class Admission:
         try:
             begun = muster(self.queue, self.config, self.plugins, self.run, call, self.environ)
         except OSError:
-            self.pacing.not_started(provider)
+            self._undo(provider, call.lodging)
             raise
         if isinstance(begun, Unstarted):
-            self.pacing.not_started(provider)
+            self._undo(provider, call.lodging)
             self._say(f"no session of {provider} was started: {begun.error.message}")
             self._leave_alone(begun, call.route)
             return Answer()
-        self._has_started()
+        self._has_started(begun)
         self._note_admission(seen, at_work, task=None, gen=0, worker=begun.id)
         why = seen.plan.binding
         self._say(
@@ -200,7 +212,7 @@ class Admission:
     def _use(self, lane: str) -> None:
         """Remember that the lane was used, and say once where its workers are."""
         for text in outlook.forms(self.config, self.plugins, [lane]):
-            self._say_once(f"form {lane}", text)
+            self.reasons.say_once(f"form {lane}", text)
         self.lanes.add(lane)
 
     def _note_admission(self, seen: Outlook, at_work: int, **who: object) -> None:
@@ -217,7 +229,20 @@ class Admission:
             **who,
         )
 
-    def _has_started(self) -> None:
+    def _undo(self, provider: str, lodging: Lodging | None) -> None:
+        """A start that was to be did not happen."""
+        self.pacing.not_started(provider)
+        if lodging is not None:
+            self.clerk.release(lodging)
+
+    def adopt(self, attempt: Attempt) -> None:
+        """Know of a worker that another driver had started, and see that its account is leased to it."""
+        self.lanes.add(attempt.lane)
+        self.clerk.bind(attempt)
+
+    def _has_started(self, attempt: Attempt) -> None:
+        self.clerk.bind(attempt)
+        self.reasons.vigil.over()
         self.started += 1
         self._misses = 0
         self.next_start = time.monotonic() + self.stagger
@@ -238,24 +263,29 @@ class Admission:
         if not self.pacing.may_start(provider):
             self._hand_back(claimed, "somebody else tries whether the limit is over")
             return Answer()
+        lodging = self.clerk.assign(task, provider, self.clerk.name(f"{task.id}.g{claimed.generation}"))
+        if isinstance(lodging, (Hold, Refused)):
+            self.pacing.not_started(provider)
+            return self._without_account(claimed, lodging)
         try:
             begun = start(
                 *(self.queue, self.config, self.plugins, self.run, claimed, route, self.environ),
                 worktree=self.wishes.worktree,
+                lodging=lodging,
             )
         except OSError as error:
-            self.pacing.not_started(provider)
+            self._undo(provider, lodging)
             self._hand_back(claimed, f"could not be started: {error.strerror}")
             raise
         if isinstance(begun, Unstarted):
-            self.pacing.not_started(provider)
+            self._undo(provider, lodging)
             return self._refuse(claimed, begun, route)
-        self._has_started()
+        self._has_started(begun)
         self._tasks.add(task.id)
         self._note_admission(seen, at_work, task=task.id, gen=claimed.generation)
         why = seen.plan.binding
         self._say(
-            f"{task.id}  started in {lane} by {provider} as {begun.id}: {line(task.title or task.target, 70)}"
+            f"{task.id}  started in {lane} by {begun.account or provider} as {begun.id}: {line(task.title or task.target, 70)}"
             f"  [{at_work + 1} of {seen.plan.workers}, bound by {why.name}: {line(why.why, 90)}]"
         )
         return Answer(begun)
@@ -283,12 +313,22 @@ class Admission:
         else:
             self._known = Known({**self._known.providers, route.provider.name: error.message}, self._known.lanes)
 
+    def _without_account(self, claimed: Claimed, found: Hold | Refused) -> Answer:
+        """Hold a task whose account opens later; park one that no account can take before a person has mended something."""
+        self._say(f"{claimed.task}  not started: {found.why}")
+        if isinstance(found, Refused):
+            return self._give_up(claimed, "blocked", found.why)
+        holds.put(self.queue, {claimed.task: {"why": found.why, "until": found.until, "source": found.source}})
+        self._hand_back(claimed, found.why)
+        return Answer()
+
     def _give_up(self, claimed: Claimed, outcome: str, reason: str) -> Answer:
-        """Fail a task that no attempt can help."""
-        record = {"outcome": outcome, "reason": reason, "result": "", "charged": True, "by": "fleet"}
+        """Fail a task that no attempt can help, or park it."""
+        state = "blocked" if outcome == "blocked" else "failed"
+        record = {"outcome": outcome, "reason": reason, "result": "", "charged": state == "failed", "by": "fleet"}
         self._tasks.add(claimed.task)
-        finish.finish(self.queue, claimed.task, Proof(generation=claimed.generation), "failed", record)
-        return Answer(failed=claimed.task)
+        finish.finish(self.queue, claimed.task, Proof(generation=claimed.generation), state, record)
+        return Answer(ended=(claimed.task, state))
 
     def _hand_back(self, claimed: Claimed, why: str) -> None:
         try:
@@ -296,46 +336,6 @@ class Admission:
         except FleetError as error:
             if error.code != "lease_lost":
                 raise
-
-    # ---------------------------------------------------------------------------------------------- why nothing starts
-
-    def _tell_troubles(self, seen: Outlook) -> None:
-        for name, trouble in sorted(seen.troubles.items()):
-            if name in seen.gated:
-                self._say_once(f"gate {name}", f"{name} waits: {trouble}")
-                continue
-            self._say_once(f"provider {name}", f"provider {name} cannot be used: {trouble}; its tasks wait")
-
-    def _may_change(self, seen: Outlook, at_work: Collection[Watcher]) -> bool:
-        """Whether what waits can become free by itself; if not, or if only others can free it, it is said why."""
-        if at_work:
-            return True
-        plan = seen.plan
-        if seen.machine.capacity.wait and not self.wishes.force:
-            self._explain(seen.machine.capacity.wait)
-            return True
-        if plan.binding.workers == 0 and plan.binding.name not in _OF_THE_QUEUE:
-            self._explain(f"waiting: {plan.binding.name}: {plan.binding.why}")
-            return True
-        if self._waits_for_a_gate(seen) or self._waits_for_a_hold():
-            return True
-        if seen.board.active:
-            self._explain(f"waiting for what others work on: {plan.binding.name}: {plan.binding.why}")
-            return True
-        self._explain(f"nothing more can start: {plan.binding.name}: {plan.binding.why}")
-        if plan.binding.name in ("lane", "provider"):
-            self.obstacle = plan.binding.why
-        return False
-
-    def _waits_for_a_gate(self, seen: Outlook) -> bool:
-        """Whether a limit that ends by itself keeps what waits from starting; said with the time that it takes."""
-        self.waits_for = None
-        found = self.pacing.next_probe(name for lane in seen.plan.lanes for name in lane.providers)
-        if found is None:
-            return False
-        gate, seconds = self.waits_for = found
-        self._explain(f"{gate.name} waits {duration(seconds)}, {gate.ends}: {gate.why}", key=gate.ends)
-        return True
 
     def _pressure(self, seen: Outlook, at_work: int) -> str:
         """Why one worker should give way: real pressure, seen several times in a row. One bad reading ends nobody."""
@@ -345,24 +345,6 @@ class Admission:
             return ""
         self._pressed = 0
         return wait
-
-    def _waits_for_a_hold(self) -> bool:
-        held = [hold for hold in holds.read(self.queue).values() if isinstance(hold.get("until"), int | float)]
-        if held:
-            first = min(held, key=lambda hold: float(hold["until"]))
-            why = line(str(first.get("why")), 120)
-            wait = duration(max(0.0, float(first["until"]) - time.time()))
-            self._explain(f"waiting {wait} for the first of {len(held)} held tasks: {why}", key=why)
-        return bool(held)
-
-    def _explain(self, text: str, *, key: str = "") -> None:
-        self.why = text
-        self._say_once("why", text, key=key)
-
-    def _say_once(self, topic: str, text: str, *, key: str = "") -> None:
-        if (key or text) not in self._said.get(topic, ""):
-            self._said[topic] = text
-            self._say(text)
 
 
 def _room(seen: Outlook) -> Wanted:

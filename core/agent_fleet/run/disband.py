@@ -11,11 +11,9 @@ from agent_fleet.plugins import PROVIDERS
 from agent_fleet.protocols import Musters
 from agent_fleet.queue import lease
 from agent_fleet.queue.store import Queue
-from agent_fleet.run import roster, workplace
+from agent_fleet.run import clerk, roster, workplace
 from agent_fleet.run.crews import DISMISSED, UNCLAIMED
-from agent_fleet.run.gates import gates_of
 from agent_fleet.run.muster import crew_of
-from agent_fleet.run.pacing import settle_gate
 from agent_fleet.run.roster import Attempt
 from agent_fleet.run.settle import Bench, Settled, by_note, ending, feed_all, settle
 
@@ -36,7 +34,9 @@ class Disbanded(NamedTuple):
 
 def close(bench: Bench, attempt: Attempt) -> Settled | Disbanded:
     """Settle an attempt that has ended, of either kind; see `settle` for what it raises."""
-    return disband(bench, attempt) if attempt.is_crew else settle(bench, attempt)
+    found = disband(bench, attempt) if attempt.is_crew else settle(bench, attempt)
+    clerk.part(bench.queue, bench.config, bench.plugins, bench.environ, attempt)
+    return found
 
 
 def disband(bench: Bench, attempt: Attempt) -> Disbanded:
@@ -44,9 +44,9 @@ def disband(bench: Bench, attempt: Attempt) -> Disbanded:
     queue = bench.queue
     exit, told = ending(bench, attempt)
     outcome = _judged(bench, attempt, exit)
-    # the gate stands before the tasks are back, so that nobody starts them against the same wall in between
+    # what it closes is closed before the tasks are back, so that nobody starts them against the same wall in between
     if not attempt.is_launched:
-        settle_gate(gates_of(queue, bench.config), attempt.provider, outcome)
+        clerk.meet(queue, bench.config, bench.plugins, bench.environ, attempt, outcome)
     returned = _give_back(queue, attempt)
     workplace.leave(bench.environ, attempt.mark)
     queue.tell(

@@ -177,9 +177,9 @@ class Driver:
             states=states,
             attempts=self.admission.started,
             waiting=waiting,
-            why=self.admission.why if waiting else "",
+            why=self.admission.reasons.why if waiting else "",
             seconds=time.monotonic() - self._begun,
-            obstacle=self.admission.obstacle if not states else "",
+            obstacle=self.admission.reasons.obstacle if not states else "",
         )
         # whoever stopped it knows that tasks are left
         self._notices.ended(states, 0 if self.stopping else waiting, summary.why)
@@ -204,7 +204,7 @@ class Driver:
             if attempts:
                 self.console.say(f"taking over {len(attempts)} workers of {run.id}, whose driver is gone")
             for attempt in attempts:
-                self.admission.lanes.add(attempt.lane)
+                self.admission.adopt(attempt)
                 self._follow(attempt)
 
     def _admit(self) -> None:
@@ -220,14 +220,14 @@ class Driver:
             self._shed(answer.shed)
         self._exhausted = answer.exhausted
         self._next_look = now = time.monotonic()
-        if answer.failed:
-            self.tidings.states[answer.failed] = "failed"
+        if answer.ended:
+            self.tidings.states.update([answer.ended])
         if answer.attempt is not None:
             self._follow(answer.attempt)
-        elif not answer.failed:
+        elif not answer.ended:
             self._next_look += _LOOK_AGAIN
-            if self.admission.waits_for is not None and not self._watchers:
-                self._notices.waits(*self.admission.waits_for)
+            if self.admission.reasons.waits_for is not None and not self._watchers:
+                self._notices.waits(*self.admission.reasons.waits_for)
         if self.admission.next_start > now:
             self._next_look = min(now + _LOOK_AGAIN, self.admission.next_start)
         return None

@@ -17,8 +17,9 @@ from agent_fleet.queue.share import Share
 from agent_fleet.queue.store import Queue
 from agent_fleet.run import roster, tenure, workplace
 from agent_fleet.run.brief import brief
+from agent_fleet.run.clerk import Lodging
 from agent_fleet.run.roster import Attempt, Run
-from agent_fleet.run.start import Route, Unstarted, begin, environment, new_worker, under_keeper
+from agent_fleet.run.start import Route, Unstarted, armed, begin, environment, lodged, new_worker, under_keeper
 
 TURNS: Final = "turns.jsonl"  # in a crew's directory: its session's hook adds one line when a turn of it ends
 
@@ -26,7 +27,7 @@ TURNS: Final = "turns.jsonl"  # in a crew's directory: its session's hook adds o
 class Call(NamedTuple):
     """What kind of crew is wanted: through which lane and provider, how many seats, and what it may claim.
 
-    `asked` says that a person sits with it and may take as long as they like.
+    `asked` says that a person sits with it and may take as long as they like; `lodging` is the account of the session.
     """
 
     route: Route
@@ -34,6 +35,7 @@ class Call(NamedTuple):
     interactive: bool
     share: Share
     asked: bool = False
+    lodging: Lodging | None = None
 
 
 def muster(
@@ -62,12 +64,14 @@ def muster(
         seats=call.seats,
         interactive=call.interactive,
         share=str(call.share),
+        **lodged(call.lodging),
     )
     crew = crew_of(queue, attempt)
     told = brief(worker, call.seats, kind=crew.kind, asked=call.asked)
-    crew = replace(crew, env=env, brief=told.session, member=told.member)
     try:
-        launch = plugins.ask(route.provider, lambda provider: cast(Musters, provider).crew(crew))
+        worn = call.lodging.outfit(crew.cwd, env) if call.lodging else None
+        crew = replace(crew, env=worn.environ if worn else env, brief=told.session, member=told.member)
+        launch = armed(plugins.ask(route.provider, lambda provider: cast(Musters, provider).crew(crew)), worn)
     except FleetError as error:
         workplace.leave(environ, mark)
         roster.mark_settled(attempt)
@@ -97,6 +101,7 @@ def muster(
         seats=begun.seats,
         interactive=begun.interactive,
         pid=begun.worker.pid,
+        **({"account": begun.account} if begun.account else {}),
     )
     return begun
 
@@ -113,4 +118,5 @@ def crew_of(queue: Queue, attempt: Attempt) -> Crew:
         cwd=os.path.dirname(queue.dir),
         env={},
         scratch=attempt.dir,
+        account=attempt.account,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from agent_fleet.queue.claim import Rules
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.task import gate_of
 from agent_fleet.run import roster
+from agent_fleet.run.accounts import Rooms
 from agent_fleet.run.crews import Berth, Kind, berth, empty_seats
 from agent_fleet.run.gates import gates_of
 from agent_fleet.run.roster import Attempt, Run
@@ -33,7 +34,7 @@ HEADLESS = "headless"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
     """What one invocation asks for: at most `cap` workers (None: no cap), one lane or provider for all, no machine limit,
-    a git worktree for each task.
+    a git worktree for each task, accounts of one pool.
 
     `ask` says that the person is there: workers at a terminal may ask, and are not ended for being idle.
     """
@@ -44,6 +45,7 @@ class Wishes:
     force: bool = False
     worktree: bool = False
     ask: bool = False
+    pool: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,7 @@ class Outlook:
 
     `troubles` say why a provider cannot be used now; `gated` are those of them that end by themselves or with a new run.
     `berths` are the lanes and providers whose tasks crews work; `vacant` of their seats have a task in sight already.
+    `rooms` are the accounts of those providers whose workers need one.
     """
 
     board: Board
@@ -63,6 +66,7 @@ class Outlook:
     warnings: tuple[str, ...]
     berths: Mapping[Kind, Berth] = field(default_factory=dict)
     vacant: Mapping[Kind, int] = field(default_factory=dict)
+    rooms: Mapping[str, Rooms] = field(default_factory=dict)
 
 
 class Known(NamedTuple):
@@ -83,6 +87,7 @@ def wishes_of(run: Run) -> Wishes:
         force=told.get("force") is True,
         worktree=told.get("worktree") is True,
         ask=told.get("ask") is True,
+        pool=str(told.get("pool") or ""),
     )
 
 
@@ -137,17 +142,20 @@ def look(
     book: CostBook | None = None,
     known: Known | None = None,
     gated: Mapping[str, str] | None = None,
+    rooms: Callable[[str], Rooms | None] | None = None,
 ) -> Outlook:
     """Read everything once and make the plan.
 
     `at_work` are this project's workers; `owed_memory` is what they were let in for and have not taken yet; `known` is
     what needs not be found out again; `gated` says which providers must wait, where a run knows more of that than the
-    gates of the project tell.
+    gates of the project tell; `rooms` tells how a provider's accounts stand.
     """
     known = known or Known({}, {})
     gated = gates_of(queue, config).obstacles("") if gated is None else gated
     routes = routes_of(config, plugins, wishes)
     board = boards.read(queue)
+    accounts = _rooms(board, routes, rooms)
+    gated = {**{name: found.why for name, found in accounts.items() if found.free < 1}, **gated}
     running = roster.counted(at_work)
     # a session that works many tasks cannot be in a worktree for each
     berths = {} if wishes.worktree else _berths(plugins, board, routes)
@@ -172,6 +180,7 @@ def look(
         unknown_workers=config.get("capacity.unknown_workers"),
         troubles=troubles,
         held=_held(queue, holds.read(queue)),
+        rooms={name: found.ceiling() for name, found in accounts.items()},
     )
     return Outlook(
         board=board,
@@ -183,7 +192,13 @@ def look(
         warnings=tuple(warnings),
         berths=berths,
         vacant=vacant,
+        rooms=accounts,
     )
+
+
+def _rooms(board: Board, routes: Routes, ask: Callable[[str], Rooms | None] | None) -> dict[str, Rooms]:
+    wanted = {routes.provider_for(group.need, group.provider) for group in board.waiting}
+    return {name: found for name in sorted(wanted) if ask is not None and (found := ask(name)) is not None}
 
 
 def in_seats(room: Ceiling, *, running: int, sessions: int, seats: int) -> Ceiling:

@@ -34,6 +34,7 @@ class Attempt(NamedTuple):
 
     `cwd` is where it works (empty: in the project), `tree` the name of its worktree, if it has one. A crew has `seats` and no
     task: it claims by itself, so many tasks at once, from its `share` of the queue. `interactive` says that it has a terminal.
+    `account` is the label it works under, taken from `pool` by the lease of that name; empty: the person's own login.
     """
 
     id: str
@@ -53,6 +54,9 @@ class Attempt(NamedTuple):
     seats: int = 0
     interactive: bool = False
     share: str = ""
+    account: str = ""
+    pool: str = ""
+    lease: str = ""
 
     @property
     def is_crew(self) -> bool:

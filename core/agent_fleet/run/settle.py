@@ -20,10 +20,8 @@ from agent_fleet.queue import finish, lease, records
 from agent_fleet.queue.finish import Proof
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
-from agent_fleet.run import aftermath, check, logs, roster, workplace
+from agent_fleet.run import aftermath, check, clerk, logs, roster, workplace
 from agent_fleet.run.diffstat import Work
-from agent_fleet.run.gates import gates_of
-from agent_fleet.run.pacing import settle_gate
 from agent_fleet.run.roster import Attempt
 from agent_fleet.run.start import job_of
 from agent_fleet.run.verdict import Verdict, decide
@@ -104,8 +102,8 @@ def _settle(bench: Bench, attempt: Attempt, exit: Exit, told: dict[str, Any], wo
         max_attempts=bench.config.get("queue.max_attempts"),
     )
     record = _record(attempt, outcome, verdict, told, os.path.relpath(attempt.log, queue.dir)) | proof
-    # the gate stands before the task is back in the inbox, so that nobody starts it against the same wall in between
-    settle_gate(gates_of(queue, bench.config), attempt.provider, outcome)
+    # what it closes is closed before the task is back in the inbox, so that nobody starts it against the same wall in between
+    clerk.meet(queue, bench.config, bench.plugins, bench.environ, attempt, outcome)
     return _conclude(bench, attempt, outcome, verdict, exit, record)
 
 
@@ -134,6 +132,7 @@ def _record(attempt: Attempt, outcome: Outcome, verdict: Verdict, told: dict[str
         "worker": attempt.id,
         "lane": attempt.lane,
         "provider": attempt.provider,
+        **({"account": attempt.account} if attempt.account else {}),
         "session": outcome.session,
         "usage": asdict(outcome.usage),
         "limit": outcome.limit,

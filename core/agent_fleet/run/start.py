@@ -9,9 +9,11 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from agent_fleet import process
+from agent_fleet.accounts.outfit import Outfit
 from agent_fleet.config import Config
 from agent_fleet.errors import FleetError
 from agent_fleet.model import Job, Launch, Task, Worker
@@ -22,6 +24,7 @@ from agent_fleet.queue.claim import Claimed
 from agent_fleet.queue.store import Queue, write_whole
 from agent_fleet.queue.view import task_from
 from agent_fleet.run import keeper, outlook, prompt, roster, workplace
+from agent_fleet.run.clerk import Lodging
 from agent_fleet.run.roster import Attempt, Run
 from agent_fleet.run.workplace import Workplace
 
@@ -52,11 +55,12 @@ def start(
     environ: Mapping[str, str],
     *,
     worktree: bool = False,
+    lodging: Lodging | None = None,
 ) -> Attempt | Unstarted:
-    """Start a claimed task, in a worktree of its own if that is wanted. If it could not be started nothing of it runs, and
-    the lease is still the caller's.
+    """Start a claimed task, in a worktree of its own and under an account if that is wanted.
 
-    Raises OSError if the worker's directory cannot be written.
+    If it could not be started nothing of it runs, and the lease is still the caller's. Raises OSError if the worker's directory
+    cannot be written.
     """
     task = task_from(claimed.body)
     worker, mark, directory = new_worker(run)
@@ -72,7 +76,10 @@ def start(
         roster.mark_dir_settled(directory)
         return Unstarted("machine", error)
     ask = roster.options(run).get("ask") is True and outlook.has_terminal(plugins, route.lane.name)
-    job = _job(queue, task, worker, directory, place.environment(env), route.provider.name, place, ask=ask)
+    label = lodging.profile.id if lodging else ""
+    job = _job(
+        queue, task, worker, directory, place.environment(env), route.provider.name, place, ask=ask, account=label
+    )
     attempt = Attempt(
         id=worker,
         dir=directory,
@@ -88,9 +95,12 @@ def start(
         cwd=place.cwd,
         tree=place.tree,
         worker=Worker(id=worker, lane=route.lane.name, pid=0, identity="", handle=mark),
+        **lodged(lodging),
     )
     try:
-        launch = plugins.ask(route.provider, lambda provider: provider.launch(job))
+        worn = lodging.outfit(place.cwd, job.env) if lodging else None
+        job = job if worn is None else replace(job, env=worn.environ)
+        launch = armed(plugins.ask(route.provider, lambda provider: provider.launch(job)), worn)
     except FleetError as error:
         workplace.leave(environ, mark)
         roster.mark_settled(attempt)
@@ -120,8 +130,23 @@ def start(
         lane=begun.lane,
         provider=begun.provider,
         pid=begun.worker.pid,
+        **({"account": begun.account} if begun.account else {}),
     )
     return begun
+
+
+def lodged(lodging: Lodging | None) -> dict[str, Any]:
+    """What the record of an attempt says of its account."""
+    if lodging is None:
+        return {}
+    return {"account": lodging.profile.id, "pool": lodging.pool, "lease": lodging.lease}
+
+
+def armed(launch: Launch, worn: Outfit | None) -> Launch:
+    """The launch with the program that was pinned for the account, where it starts the provider's own."""
+    if worn is None or os.path.basename(launch.argv[0]) != os.path.basename(worn.spec.binary):
+        return launch
+    return replace(launch, argv=(worn.binary, *launch.argv[1:]))
 
 
 def begin(
@@ -153,6 +178,7 @@ def job_of(queue: Queue, attempt: Attempt, task: Task) -> Job:
         env={},
         scratch=attempt.dir,
         session=attempt.session,
+        account=attempt.account,
     )
 
 
@@ -185,6 +211,7 @@ def _job(
     place: Workplace,
     *,
     ask: bool,
+    account: str,
 ) -> Job:
     answers = records.answers(queue, task.id)
     before = records.outcomes(queue, task.id)
@@ -201,18 +228,21 @@ def _job(
         cwd=place.cwd,
         env=env,
         scratch=scratch,
-        session=_session_of(before, provider, place.tree),
+        session=_session_of(before, provider, place.tree, account),
+        account=account,
     )
 
 
-def _session_of(before: list[dict[str, Any]], provider: str, tree: str) -> str:
-    """The conversation of the last attempt, if the same kind of agent can go on with it in the same place: what it knows is
-    paid for already.
+def _session_of(before: list[dict[str, Any]], provider: str, tree: str, account: str) -> str:
+    """The conversation of the last attempt, if the same kind of agent can go on with it in the same place and under the same
+    account: what it knows is paid for already.
 
     After a refusal or a login wall a new one begins: the old one may be what was refused.
     """
     last = before[-1] if before else {}
-    if last.get("provider") != provider or last.get("outcome") in ("refused", "auth", "budget"):
+    if (last.get("provider"), last.get("account") or "") != (provider, account):
+        return ""
+    if last.get("outcome") in ("refused", "auth", "budget"):
         return ""
     worked_in = last.get("worktree")
     if (os.path.basename(str(worked_in.get("path"))) if isinstance(worked_in, dict) else "") != tree:

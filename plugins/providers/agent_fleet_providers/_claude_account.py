@@ -16,7 +16,7 @@ EFFORTS = ("low", "medium", "high", "xhigh", "max")
 AUTONOMY = "--dangerously-skip-permissions"
 STATE = ".claude.json"  # Claude Code's own; it lies in the home as soon as that has a name
 
-_USER = ("--setting-sources", "user")
+USER = ("--setting-sources", "user")
 _CHOICES = ("<model>", "<effort>")
 
 GRAMMAR = Grammar(
@@ -25,9 +25,9 @@ GRAMMAR = Grammar(
         Option(name="model", words=("--model", "{}")),
         Option(name="effort", words=("--effort", "{}"), values=EFFORTS),
     ),
-    start=("<autonomy>", *_USER, *_CHOICES, "<prompt>"),
-    resume=("--resume", "<session>", "<autonomy>", *_USER, *_CHOICES),
-    piped=("-p", "<autonomy>", *_USER, *_CHOICES),
+    start=("<autonomy>", *USER, *_CHOICES, "<prompt>"),
+    resume=("--resume", "<session>", "<autonomy>", *USER, *_CHOICES),
+    piped=("-p", "<autonomy>", *USER, *_CHOICES),
 )
 
 

@@ -22,7 +22,7 @@ CLAIMS = "https://api.openai.com/auth"
 
 # A dotted key would be split at the dots of a path, so the trusted project is the key of an inline table. Hooks run only if they
 # are trusted, and the ones in the home are fleet's own.
-_OURS = (
+OURS = (
     *("--disable", "plugins", "--disable", "plugin_sharing"),
     *("-c", 'projects={{root}={trust_level="trusted"}}', "--dangerously-bypass-hook-trust"),
 )
@@ -35,9 +35,9 @@ GRAMMAR = Grammar(
         Option(name="autonomy", words=(AUTONOMY,), required=True),
         Option(name="notify", words=("-c", "notify={}"), longest=8192),
     ),
-    start=(*_OURS, *_CHOICES, "<prompt>"),
-    resume=("resume", *_OURS, "<session>", *_CHOICES),
-    piped=("exec", *_OURS, *_CHOICES, "-"),
+    start=(*OURS, *_CHOICES, "<prompt>"),
+    resume=("resume", *OURS, "<session>", *_CHOICES),
+    piped=("exec", *OURS, *_CHOICES, "-"),
     notify="notify",
 )
 
@@ -74,6 +74,12 @@ SPEC = AccountSpec(
     efforts=EFFORTS,
     capabilities=frozenset({"resume", "session_hook", "turn_end_hook", "quota", "login"}),
 )
+
+
+def ours(root: str) -> list[str]:
+    """What every session under an account is started with, for this project."""
+    text = json.dumps(root, ensure_ascii=False).replace("\x7f", "\\u007f")  # a TOML string is one of JSON, but for that
+    return [word.replace("{root}", text) for word in OURS]
 
 
 def identity(account: Account) -> str | None:

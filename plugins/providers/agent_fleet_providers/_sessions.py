@@ -40,6 +40,7 @@ def as_job(crew: Crew) -> Job:
         cwd=crew.cwd,
         env=crew.env,
         scratch=crew.scratch,
+        account=crew.account,
     )
 
 

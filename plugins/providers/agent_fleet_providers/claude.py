@@ -157,7 +157,7 @@ class Claude:
         scratch directory cannot be written.
         """
         words = [*self._rights(REPORTING, *([SUBAGENTS] if crew.seats > 1 else [])), *self._model(crew.model)]
-        words += ["--session-id", session_of(as_job(crew)), *self._extra()]
+        words += ["--session-id", session_of(as_job(crew)), *_own_sources(crew), *self._extra()]
         words += ["--agents", _agents(crew)] if crew.seats > 1 else []
         if crew.interactive:
             words = [crew.brief, *words, *([] if "--settings" in words else ["--settings", _settings(crew)])]
@@ -177,7 +177,7 @@ class Claude:
 
     def _arguments(self, job: Job) -> list[str]:
         budget = job.task.budget
-        words = [*STREAM, *_session(job), *self._rights(), *self._model(job.task.model)]
+        words = [*STREAM, *_session(job), *_own_sources(job), *self._rights(), *self._model(job.task.model)]
         if budget.turns is not None:
             words += ["--max-turns", str(max(1, budget.turns))]
         if budget.money is not None and budget.money > 0:
@@ -225,6 +225,11 @@ def _session(job: Job) -> list[str]:
             "bad_input", f"{job.session[:60]!r} is no session of Claude Code", hint="start the task without a session"
         )
     return ["--resume" if job.session else "--session-id", session_of(job)]
+
+
+def _own_sources(work: Job | Crew) -> tuple[str, ...]:
+    """Under an account: its home's settings alone, not those that lie in the project."""
+    return _claude_account.USER if work.account else ()
 
 
 def _agents(crew: Crew) -> str:

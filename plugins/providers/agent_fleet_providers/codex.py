@@ -158,7 +158,7 @@ class Codex:
             return self._start(as_job(crew), tools)
         # its window keeps the name of its worker, by which the person knows it
         own = ["-c", f"notify={json.dumps(notifier())}", "-c", "tui.terminal_title=[]"]
-        words = [*self._extra(), *self._rights(crew.model), *tools, *own, crew.brief]
+        words = [*_own(crew), *self._extra(), *self._rights(crew.model), *tools, *own, crew.brief]
         return Launch(
             worker=crew.worker,
             argv=(found(self._config, BINARY, crew), *words),
@@ -172,7 +172,7 @@ class Codex:
 
     def _arguments(self, job: Job, tools: list[str]) -> list[str]:
         """The user's own come first: they are options of `exec`, and `exec resume` does not know all of those."""
-        words = ["exec", *self._extra(), *self._rights(job.task.model), *tools]
+        words = ["exec", *_own(job), *self._extra(), *self._rights(job.task.model), *tools]
         if job.session and not THREAD.fullmatch(job.session):
             raise FleetError(
                 "bad_input", f"{job.session[:60]!r} is no thread of Codex", hint="start the task without a session"
@@ -197,6 +197,11 @@ class Codex:
                 raise _bad(f"holds {word}, which is no option and no option's value", "leave that argument out")
             before = word
         return extra
+
+
+def _own(work: Job | Crew) -> list[str]:
+    """Under an account: no plugins, this project trusted, the hooks of its home trusted."""
+    return _codex_account.ours(work.cwd) if work.account else []
 
 
 def scrub(env: Mapping[str, str]) -> dict[str, str]:
