@@ -122,9 +122,10 @@ def test_a_hook_ends_with_0_and_in_silence_whatever_it_is_given(estate: Estate) 
         assert not estate.turn_end("t").exists()
         assert estate.json("session", "status", "--task", "t")["session_event_seq"] == 1
         for spoiled in ({"AGENT_FLEET_PROFILE": "claude-2"}, {"AGENT_FLEET_TASK_ID": "u"}, {"AGENT_FLEET_POOL": "x"}):
-            answer = estate.fleet("hook", "turn-end", env={**worn, **spoiled}, stdin=good.encode())
-            assert (answer.status, answer.out) == (0, ""), answer
-            assert "no lease for task" in answer.err
+            for event in ("turn-end", "session-start"):
+                answer = estate.fleet("hook", event, env={**worn, **spoiled}, stdin=good.encode())
+                assert (answer.status, answer.out) == (0, ""), answer
+                assert ("no lease for task" in answer.err) is (event == "session-start")
         assert not estate.turn_end("t").exists()
         unreadable = estate.fleet("--config", "/nowhere", "hook", "turn-end", env=worn, stdin=good.encode())
         assert (unreadable.status, unreadable.out) == (0, "")
@@ -134,7 +135,10 @@ def test_a_hook_ends_with_0_and_in_silence_whatever_it_is_given(estate: Estate) 
     finally:
         worker.kill()
         worker.communicate()
-    gone = estate.fleet("hook", "turn-end", good, env=worn, stdin=b"")
+    estate.turn_end("t").unlink()
+    late = estate.fleet("hook", "turn-end", good, env=worn, stdin=b"")
+    assert (late.status, late.err, estate.turn_end("t").exists()) == (0, "", True)
+    gone = estate.fleet("hook", "session-start", env=worn, stdin=good.encode())
     assert (gone.status, "no lease for task" in gone.err) == (0, True)
 
 

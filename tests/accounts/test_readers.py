@@ -33,7 +33,7 @@ def account(**more: Any) -> Account:
 
 
 def fresh(left: float = 50.0, at: float = NOW, **more: Any) -> QuotaReading:
-    window = Window(id="five_hour", kind="session", remaining=left, resets_at=at + 60)
+    window = Window(id="five_hour", kind="session", remaining=left, resets_at=NOW + 60)
     return QuotaReading(**{"status": "fresh", "windows": (window,), "observed_at": at, **more})
 
 

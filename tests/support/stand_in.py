@@ -30,6 +30,18 @@ record = {
     "stdin": "" if os.isatty(0) else sys.stdin.read(), "hooks": [],
 }
 session = told.get("session", "s-" + name)
+if "--output-format" in sys.argv:
+    # dispatched by a run: an answer with the verdict that the last prompt asks for
+    import re
+    session = sys.argv[sys.argv.index("--session-id" if "--session-id" in sys.argv else "--resume") + 1]
+    nonce = (re.findall(r"FLEET-([0-9a-z]+) DONE", record["stdin"]) or ["none"])[-1]
+    with open(f"{here}/call-{time.time_ns()}.json", "w") as file:
+        json.dump(record, file)
+    print(json.dumps({"type": "system", "subtype": "init", "session_id": session, "cwd": os.getcwd()}), flush=True)
+    time.sleep(told.get("sleep", 0))
+    print(json.dumps({"type": "result", "subtype": "success", "is_error": False, "session_id": session,
+                      "num_turns": 1, "result": f"did it\n\nFLEET-{nonce} DONE", "usage": {}}), flush=True)
+    sys.exit(0)
 def call(words, payload, shell):
     done = subprocess.run(words, shell=shell, input=payload, capture_output=True, text=True)
     record["hooks"].append([done.returncode, done.stdout, done.stderr])

@@ -23,31 +23,29 @@ def hear(
 ) -> None:
     """Take in what `fleet hook EVENT` was told in a process with this badge.
 
-    Raises FleetError for what cannot be understood, for a process whose lease is not (any more) that of its badge, and
+    Raises FleetError for what cannot be understood; for a start also where the lease is not (any more) that of the badge, and
     `session_conflict` for another conversation than the one on record: nothing is written then.
     """
     said = port.heard(badge.provider, event, arguments, payload)
     if said is None:
         return
+    if said.kind == "turn_end":
+        # a program may have ended before what it told is heard, so that the conversation alone says whose turn it was
+        known = router.sessions.of(badge.task)
+        if known is not None and known.binding == (*badge, said.session):
+            marker.touch(badge.turn_end)
+        return
     with router.vault.lock(STATE_LOCK, "a hook", patience=PATIENCE):
         _check_lease(router, badge)
-        if said.kind == "session":
-            stored = router.sessions.started(
-                Session(**badge._asdict(), session_id=said.session, updated=0.0, sequence=0)
-            )
-            audit.note(
-                router.vault,
-                "session-recorded",
-                task=badge.task,
-                profile=badge.profile,
-                provider=badge.provider,
-                session_event_seq=stored.sequence,
-            )
-            return
-        known = router.sessions.of(badge.task)
-        if known is None or known.session_id != said.session or known.turn_end != badge.turn_end:
-            return
-    marker.touch(badge.turn_end)
+        stored = router.sessions.started(Session(**badge._asdict(), session_id=said.session, updated=0.0, sequence=0))
+        audit.note(
+            router.vault,
+            "session-recorded",
+            task=badge.task,
+            profile=badge.profile,
+            provider=badge.provider,
+            session_event_seq=stored.sequence,
+        )
 
 
 def _check_lease(router: Router, badge: Badge) -> None:

@@ -18,7 +18,7 @@ from agent_fleet.accounts.homes import Homes, Made, words_of
 from agent_fleet.accounts.keychain import Keychain
 from agent_fleet.accounts.registry import Registry
 from agent_fleet.accounts.selection import Readiness
-from agent_fleet.accounts.spec import Account, AccountSpec, Credential, CredentialPlace, HookSaid, OwnedKey
+from agent_fleet.accounts.spec import Account, AccountSpec, Credential, CredentialPlace, HookSaid
 from agent_fleet.accounts.values import CredentialState, Profile, QuotaReading
 from agent_fleet.accounts.vault import Vault, directory_fault
 from agent_fleet.errors import FleetError
@@ -92,16 +92,14 @@ class ProviderPort:
             profile=profile.id, provider=profile.provider, home=profile.home, words=words_of(self.registry), pin=pin
         )
         if spec.homes:
-            changed = provisioning.provision(profile.home, self._keys(profile, spec, made))
+            roots = self.registry.providers[profile.provider].trusted_projects
+            keys = provisioning.owned(spec, roots, provisioning.hooks(made.words))
+            changed = provisioning.provision(profile.home, keys)
             if table.base_home and table.shared_entries:
                 never = {place.name for place in spec.credentials}
                 allowed = [name for name in table.shared_entries if name in spec.shared]
                 changed += assets.share(table.base_home, profile.home, allowed, never=never)
         return made, changed
-
-    def _keys(self, profile: Profile, spec: AccountSpec, made: Made) -> tuple[OwnedKey, ...]:
-        roots = self.registry.providers[profile.provider].trusted_projects
-        return provisioning.owned(spec, roots, provisioning.hooks(made.words))
 
     def readiness(self, profile: Profile) -> Readiness:
         """Whether what was made still holds, and how the login looks from outside. No process is started."""
@@ -121,7 +119,8 @@ class ProviderPort:
             return f"its home {profile.home} is gone; `fleet profile provision {profile.id}` makes it again"
         if fault:
             return f"its home is not private: {fault}"
-        found = provisioning.faults(profile.home, self._keys(profile, spec, made))
+        # the trust of a project is no part of it: that one is set anew at every launch, for the work tree that it is for
+        found = provisioning.faults(profile.home, provisioning.owned(spec, (), provisioning.hooks(made.words)))
         return f"{found[0].text}; {found[0].hint}" if found else ""
 
     def _binary_fault(self, made: Made) -> str:

@@ -71,7 +71,7 @@ def checked(reading: Any, source: str, now: float) -> QuotaReading:
     observed = reading.observed_at if _figure(reading.observed_at) is not None else None
     if observed is not None and not now - PAST <= observed <= now + AHEAD:
         observed = None
-    windows = _windows(reading.windows, now)
+    windows = tuple(each for each in _windows(reading.windows, now) if not _is_refilled(each, observed, now))
     status = reading.status
     if status == "fresh" and (observed is None or not windows):
         status = "unavailable"
@@ -105,6 +105,12 @@ def _windows(given: Any, now: float) -> tuple[Window, ...]:
         if window.id == "unknown" or found.setdefault(window.id, window) != window:
             doubtful.add(window.id)
     return tuple(window for name, window in found.items() if name not in doubtful)
+
+
+def _is_refilled(window: Window, observed: float | None, now: float) -> bool:
+    """Whether the window has been filled again since it was seen: what it had left then says nothing any more."""
+    seen = window.observed_at if window.observed_at is not None else observed
+    return window.resets_at is not None and seen is not None and seen < window.resets_at <= now
 
 
 def _figure(value: Any) -> float | None:

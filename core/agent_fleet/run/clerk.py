@@ -14,6 +14,7 @@ from agent_fleet.accounts.cooldowns import LONGEST, Cooldown, Cooldowns
 from agent_fleet.accounts.outfit import Outfit, outfit
 from agent_fleet.accounts.ports import ProviderPort
 from agent_fleet.accounts.probing import Prober
+from agent_fleet.accounts.proofs import Proofs
 from agent_fleet.accounts.registrar import STATE_LOCK
 from agent_fleet.accounts.router import Router
 from agent_fleet.accounts.values import Lease, Profile
@@ -210,6 +211,7 @@ def close(access: Access, profile: str, outcome: Outcome) -> Cooldown:
         said = f"{outcome.kind}{' ' + outcome.limit if outcome.limit else ''}: {outcome.reason}"
         reason = line(said, 120) or outcome.kind
         made = cooldowns.begin(profile, reason, length, most=LONGEST)
+        Proofs(router.vault).spoil(profile)  # what was seen before the limit is not true any more
         audit.note(router.vault, "cooldown-started", profile=profile, reason=outcome.kind, seconds=round(length))
     return made
 
