@@ -54,7 +54,7 @@ class Estate(Project):
         return super().environment(**{**accounts, **self.more, **more})
 
     def fleet(self, *arguments: str, env: Mapping[str, str] | None = None, **settings: Any) -> Answer:
-        if self.server is None or settings or arguments[0] in ("exec", "resume", "run"):
+        if self.server is None or settings or arguments[0] == "run":
             return super().fleet(*arguments, env=env, **settings)
         return self.server.run(arguments, cwd=self.root, env=self.environment(**(env or {})))
 

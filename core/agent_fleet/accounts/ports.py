@@ -118,7 +118,7 @@ class ProviderPort:
         except OSError:
             return f"its home {profile.home} is gone; `fleet profile provision {profile.id}` makes it again"
         if fault:
-            return f"its home is not private: {fault}"
+            return f"its home is not private: {fault}; `fleet profile provision {profile.id}` closes it"
         # the trust of a project is no part of it: that one is set anew at every launch, for the work tree that it is for
         found = provisioning.faults(profile.home, provisioning.owned(spec, (), provisioning.hooks(made.words)))
         return f"{found[0].text}; {found[0].hint}" if found else ""

@@ -211,8 +211,8 @@ def _profile(table: _Table, label: str, rules: Rules) -> Profile:
     return Profile(
         id=label,
         provider=provider,
-        # what a reserve's home is must not even be looked at
-        home=os.path.realpath(home) if policy == "worker" else home,
+        # what a reserve's home is must not even be looked at; a worker's that is a link is refused where it is used
+        home=_resolved(home) if policy == "worker" else home,
         pools=pools,
         enabled=table.truth("enabled", False),
         weight=table.whole("weight", 1, least=1),
@@ -221,6 +221,11 @@ def _profile(table: _Table, label: str, rules: Rules) -> Profile:
         safety_policy=next(each for each in POLICIES if each == policy),
         options={key: value for key, value in table.values.items() if key not in OWN_KEYS},
     )
+
+
+def _resolved(home: str) -> str:
+    """The path without links on the way to it; what it is itself stays to be seen."""
+    return os.path.join(os.path.realpath(os.path.dirname(home)), os.path.basename(home))
 
 
 def _tables(path: str, document: Mapping[str, Any], name: str) -> list[tuple[str, Any]]:

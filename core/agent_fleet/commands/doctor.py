@@ -29,7 +29,10 @@ def command_line(shared: Shared, fix: bool) -> int:
     found = [*mended, *findings(shared.plugins, shared.config), *_accounts(shared)]
     faults = sum(finding.level == "fault" for _, finding in found)
     payload: dict[str, Any] = {
-        "findings": [{"check": name, "level": each.level, "text": each.text, "hint": each.hint} for name, each in found]
+        "healthy": not faults,
+        "findings": [
+            {"check": name, "level": each.level, "text": each.text, "hint": each.hint} for name, each in found
+        ],
     }
     if faults:
         error = "one fault was found" if faults == 1 else f"{faults} faults were found"
