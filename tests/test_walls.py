@@ -30,6 +30,7 @@ FLOORS = {
     "agent_fleet.machine": 2,
     "agent_fleet.cost": 2,
     "agent_fleet.checklist": 2,
+    "agent_fleet.throttle": 2,
     "agent_fleet.run": 3,
     "agent_fleet.commands": 4,
     "agent_fleet.cli": 4,
