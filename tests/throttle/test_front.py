@@ -1,0 +1,288 @@
+"""Coroutines and processes at one throttle, with real sockets: never more calls than allowed, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+
+import pytest
+
+from agent_fleet.accounts.vault import uptime
+from agent_fleet.errors import FleetError
+from agent_fleet.throttle.attempts import Attempts, cap
+from agent_fleet.throttle.front import Throttle
+from agent_fleet.throttle.pool import LEASE, Grant
+from agent_fleet.throttle.shared import Shared
+from agent_fleet.throttle.terms import Terms
+from support import throttled
+from support.throttled import Server
+
+DEADLINE = 60.0
+
+
+def front(state: Path, attempts: Attempts | None = None, **terms: float) -> Throttle:
+    return Throttle(Shared(str(state), "a", "m"), Terms(**terms), attempts)  # type: ignore[arg-type]  # whole numbers too
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def drive(work: Coroutine[None, None, None]) -> None:
+    async def within() -> None:
+        async with asyncio.timeout(DEADLINE):
+            await work
+
+    asyncio.run(within())
+
+
+async def child(
+    state: Path, port: int, agents: int, each: int, *more: str, **terms: float
+) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        throttled.__file__,
+        *(str(state), str(port), str(agents), str(each), json.dumps(terms), *more),
+        stdout=asyncio.subprocess.PIPE,
+    )
+
+
+def test_a_thousand_coroutines_never_have_more_calls_than_the_limit(tmp_path: Path) -> None:
+    async def work() -> None:
+        throttle = front(tmp_path)
+        most = 0
+
+        async def one() -> None:
+            nonlocal most
+            for _ in range(3):
+                async with throttle.call():
+                    most = max(most, throttle.flying)
+                    await asyncio.sleep(0.001)
+
+        await asyncio.gather(*(one() for _ in range(1000)))
+        assert most == 50 and throttle.flying == throttle.waiting == 0
+        throttle.close()
+        assert Shared(str(tmp_path), "a", "m").look().holders == {}
+
+    drive(work())
+
+
+def test_two_processes_have_no_more_together_than_one_alone_and_share_it(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with Server(delay=0.02) as server:
+            both = [await child(tmp_path, server.port, 40, 5, calls=12) for _ in range(2)]
+            outputs = [(await process.communicate())[0] for process in both]
+            assert [int(output) for output in outputs] == [200, 200]
+            assert 10 <= server.most <= 12 and len(server.began) == 400
+
+    drive(work())
+
+
+def test_what_a_killed_process_had_comes_back(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with Server(delay=3600) as server:
+            killed = await child(tmp_path, server.port, 5, 1, calls=5)
+            await until(lambda: server.flying == 5)
+            throttle = front(tmp_path, calls=5)
+            waiter = asyncio.ensure_future(throttle.acquire())
+            await asyncio.sleep(0.3)
+            assert not waiter.done()
+            killed.send_signal(signal.SIGKILL)
+            began = uptime()
+            await killed.wait()
+            await waiter
+            assert uptime() - began < 20 and server.flying == 5
+            assert len(Shared(str(tmp_path), "a", "m").look().holders) == 1
+
+    drive(work())
+
+
+def test_a_stopped_process_keeps_its_calls_and_keeps_nobody_from_the_rest(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with Server(delay=3600) as server:
+            stopped = await child(tmp_path, server.port, 3, 1, calls=5)
+            await until(lambda: server.flying == 3)
+            stopped.send_signal(signal.SIGSTOP)
+            try:
+                throttle = front(tmp_path, calls=5)
+                permits = [await throttle.acquire() for _ in range(2)]
+                more = asyncio.ensure_future(throttle.acquire())
+                await asyncio.sleep(LEASE + 0.5)
+                assert len(permits) == 2 and not more.done()
+                more.cancel()
+            finally:
+                stopped.send_signal(signal.SIGCONT)
+                stopped.kill()
+                await stopped.wait()
+
+    drive(work())
+
+
+def test_a_server_that_always_refuses_sees_no_more_calls_than_the_cap(tmp_path: Path) -> None:
+    """98 calls were planned once, and 1,000 were made."""
+
+    async def work() -> None:
+        quick = {"calls": 20, "backoff": 0.005, "longest": 0.01}
+        room = str(tmp_path / "run"), str(cap(planned=20, chosen=0))
+        async with Server(answer=429) as server:
+            both = [await child(tmp_path, server.port, 50, 1, *room, **quick) for _ in range(2)]
+            outputs = [(await process.communicate())[0] for process in both]
+            assert [int(output) for output in outputs] == [0, 0]
+            assert 40 <= len(server.began) <= 60 == int(room[1])
+
+    drive(work())
+
+
+def test_nobody_anywhere_begins_before_the_server_said(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with Server(answer=429, hint=1.5) as server:
+            other = await child(tmp_path, server.port, 8, 3, calls=10)
+            throttle = front(tmp_path, calls=10)
+            await until(lambda: len(server.began) >= 1)
+            shared = Shared(str(tmp_path), "a", "m")
+            await until(lambda: shared.look().closing.until is not None)
+            closed_at = asyncio.get_running_loop().time()
+            server.answer = 200
+            working = asyncio.ensure_future(throttled.agent(throttle, server.port, 5))
+            assert int((await other.communicate())[0]) == 24 and await working == 5
+            later = [at for at in server.began if at > closed_at]
+            assert len(later) >= 29 and min(later) >= closed_at + 1.4
+
+    drive(work())
+
+
+def test_news_reach_a_process_that_has_permits_to_spare(tmp_path: Path) -> None:
+    async def work() -> None:
+        one, other = front(tmp_path), front(tmp_path)
+        mine = [await one.acquire() for _ in range(9)]
+        theirs = await other.acquire()
+        for permit in mine[1:]:
+            one.release(permit, "ok", latency=0.1)
+        other.release(theirs, "rate_limited", retry_after=30.0)
+        late = asyncio.ensure_future(one.acquire())
+        await asyncio.sleep(0.1)
+        assert not late.done() and one.flying == 1
+        late.cancel()
+
+    drive(work())
+
+
+def test_after_a_wall_one_call_tries_and_the_others_follow(tmp_path: Path) -> None:
+    async def work() -> None:
+        throttle = front(tmp_path, backoff=0.05)
+        throttle.release(await throttle.acquire(), "rate_limited")
+        waiting = [asyncio.ensure_future(throttle.acquire()) for _ in range(10)]
+        await until(lambda: throttle.flying == 1)
+        await asyncio.sleep(0.4)
+        assert throttle.flying == 1
+        probe = next(each for each in waiting if each.done()).result()
+        assert probe.is_probe
+        throttle.release(probe, "ok", latency=0.1)
+        await until(lambda: throttle.flying == 9)
+
+    drive(work())
+
+
+def test_cancelled_waits_and_probes_lose_no_permit(tmp_path: Path) -> None:
+    async def work() -> None:
+        throttle = front(tmp_path, calls=3, backoff=0.05)
+
+        async def one(number: int) -> None:
+            try:
+                async with asyncio.timeout(0.001 * (number % 40)), throttle.call() as made:
+                    await asyncio.sleep(0.002)
+                    made.ending = "overloaded" if number % 90 == 0 else "ok"
+            except TimeoutError:
+                pass
+
+        await asyncio.gather(*(one(number) for number in range(600)))
+        assert throttle.flying == throttle.waiting == 0
+        assert await throttle.acquire()
+        assert throttle.flying == 1
+
+    drive(work())
+
+
+def test_a_permit_is_handed_back_once(tmp_path: Path) -> None:
+    async def work() -> None:
+        throttle = front(tmp_path)
+        permit = await throttle.acquire()
+        throttle.release(permit, "ok")
+        with pytest.raises(RuntimeError):
+            throttle.release(permit, "ok")
+        with pytest.raises(ZeroDivisionError):
+            async with throttle.call():
+                raise ZeroDivisionError
+        assert throttle.flying == 0
+
+    drive(work())
+
+
+class Broken:
+    """A source whose lock nobody gives back, or whose disk is gone."""
+
+    def __init__(self, error: Exception | None) -> None:
+        self.error = error
+
+    def exchange(self, *_: object) -> Grant | None:
+        if self.error:
+            raise self.error
+        return None
+
+    def heard(self) -> int:
+        return 0
+
+
+def test_who_waits_is_told_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_fleet.throttle.front.PATIENCE", 0.05)
+    for error, code in ((None, "busy"), (OSError(28, "No space left on device"), "disk_full")):
+
+        async def work(error: Exception | None = error, code: str = code) -> None:
+            throttle = Throttle(Broken(error), Terms())
+            for _ in range(2):
+                with pytest.raises(FleetError) as raised:
+                    await throttle.acquire()
+                assert raised.value.code == code and throttle.waiting == 0
+
+        drive(work())
+
+
+def test_closing_gives_back_what_is_leased_and_tells_who_waits(tmp_path: Path) -> None:
+    async def work() -> None:
+        attempts = Attempts(str(tmp_path / "run"), 1000)
+        throttle = front(tmp_path, attempts, calls=1)
+        permit = await throttle.acquire()
+        waiter = asyncio.ensure_future(throttle.acquire())
+        await asyncio.sleep(0.01)
+        throttle.release(permit, "ok")
+        throttle.release(await waiter, "ok")
+        held = await throttle.acquire()
+        waiter = asyncio.ensure_future(throttle.acquire())
+        await asyncio.sleep(0)
+        throttle.close()
+        with pytest.raises(FleetError):
+            await waiter
+        throttle.release(held, "ok")
+        throttle.close()
+        assert attempts.taken() == 3
+        assert Shared(str(tmp_path), "a", "m").look().holders == {}
+
+    drive(work())
+
+
+def test_a_reader_of_the_state_directory_finds_nothing_open_to_others(tmp_path: Path) -> None:
+    async def work() -> None:
+        throttle = front(tmp_path / "state")
+        throttle.release(await throttle.acquire(), "rate_limited")
+        throttle.close()
+
+    drive(work())
+    for path in [*(tmp_path / "state" / "throttle").rglob("*"), tmp_path / "state" / "throttle"]:
+        assert os.stat(path).st_mode & 0o077 == 0
