@@ -22,7 +22,10 @@ from agent_fleet.throttle.terms import Terms
 
 @dataclass
 class Server:
-    """A server of one-line requests on the loopback. `answer` is sent after `delay` seconds; `hint` is a Retry-After."""
+    """A server of one-line requests on the loopback, which keeps when each call `began` by its permit.
+
+    `answer` is sent after `delay` seconds; `hint` is a Retry-After.
+    """
 
     answer: int = 200
     delay: float = 0.0
@@ -59,8 +62,7 @@ class Server:
             self._serving.discard(task)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readline()
-        self.began.append(asyncio.get_running_loop().time())
+        self.began.append(float(await reader.readline()))
         self.flying += 1
         self.most = max(self.most, self.flying)
         await asyncio.sleep(self.delay)
@@ -69,10 +71,10 @@ class Server:
         await writer.drain()
 
 
-async def ask(port: int) -> tuple[int, float]:
-    """One request: its status and how long to wait."""
+async def ask(port: int, began: float) -> tuple[int, float]:
+    """One request, which says when its permit was given: its status and how long to wait."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"hello\n")
+    writer.write(f"{began!r}\n".encode())
     status, hint = (await reader.readline()).split()
     writer.close()
     return int(status), float(hint)
@@ -81,7 +83,7 @@ async def ask(port: int) -> tuple[int, float]:
 async def call(throttle: Throttle, port: int) -> bool:
     """One call under the throttle; whether it was answered well."""
     async with throttle.call() as made:
-        status, hint = await ask(port)
+        status, hint = await ask(port, made.permit.began)
         made.answered()
         if status == 429:
             made.ending, made.retry_after = "rate_limited", hint
