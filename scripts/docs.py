@@ -94,6 +94,8 @@ file = "/run/job/memory_free"
   and the key.
 - `[agents.NAME]` tables define providers from a command line.
 - `[prices."MODEL"]` tables lie over the packaged prices, in US dollars per million tokens: see the guide to budgets.
+- `[tiers.NAME]` tables say which provider and model tasks of one difficulty go to: `level` (a whole number, the lowest is the
+  cheapest), `provider`, `model`, and `for`, what it is good for.
 
 """
 

@@ -31,6 +31,8 @@ FLOORS = {
     "agent_fleet.cost": 2,
     "agent_fleet.checklist": 2,
     "agent_fleet.throttle": 2,
+    "agent_fleet.health": 2,
+    "agent_fleet.routing": 2,
     "agent_fleet.run": 3,
     "agent_fleet.commands": 4,
     "agent_fleet.cli": 4,

@@ -29,7 +29,7 @@ _UNITS = {"": 1, "b": 1} | {
     for power, prefix in enumerate("kmgt", start=1)
     for suffix, base in (("", 1024), ("ib", 1024), ("b", 1000))
 }
-_FREE = ("agents", "plugin", "prices")
+_FREE = ("agents", "plugin", "prices", "tiers")
 
 
 class Config:
@@ -77,6 +77,11 @@ class Config:
     def prices(self) -> Mapping[str, Mapping[str, Any]]:
         """The `[prices."MODEL"]` tables, by model."""
         return MappingProxyType({name: MappingProxyType(table) for name, table in self._free["prices"].items()})
+
+    @property
+    def tiers(self) -> Mapping[str, Mapping[str, Any]]:
+        """The `[tiers.NAME]` tables, by name."""
+        return MappingProxyType({name: MappingProxyType(table) for name, table in self._free["tiers"].items()})
 
     @property
     def hosts(self) -> Mapping[str, int]:
