@@ -20,7 +20,7 @@ from agent_fleet.queue.lock import DirLock
 from agent_fleet.throttle import record
 from agent_fleet.throttle.attempts import Attempts, cap
 from agent_fleet.throttle.pool import Grant, Pool, Report
-from agent_fleet.throttle.shared import Shared
+from agent_fleet.throttle.shared import Shared, every
 from agent_fleet.throttle.terms import Observation, Terms
 
 TERMS = Terms()
@@ -44,6 +44,18 @@ def test_a_cut_is_there_for_every_process_and_for_one_account_and_model_alone(tm
     assert ask(other).limit == 40.0
     for account, model in (("am", ""), ("", "am"), ("b", "m"), ("a", "n")):
         assert ask(Shared(str(tmp_path), account, model)).limit == 50.0
+
+
+def test_all_pools_are_found_by_their_names(tmp_path: Path) -> None:
+    assert every(str(tmp_path)) == []
+    names = [("a", "m\n\u00e9\ud800"), ("a", "n"), ("b", "m")]
+    for account, model in reversed(names):
+        ask(Shared(str(tmp_path), account, model), "", 3)
+    (tmp_path / "throttle" / "stray").mkdir()
+    (tmp_path / "throttle" / "file").write_text("")
+    found = every(str(tmp_path))
+    assert [(each.names["account"], each.names["model"]) for each in found] == names
+    assert found[0].look().holders
 
 
 @settings(deadline=None, max_examples=300)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from agent_fleet import identity
 from agent_fleet.accounts.vault import boot, directory_fault, uptime
 from agent_fleet.errors import FleetError
-from agent_fleet.queue.files import make_directory, write_all
+from agent_fleet.queue.files import BadFileError, make_directory, read_json, write_all
 from agent_fleet.queue.lock import DirLock
 from agent_fleet.throttle import record
 from agent_fleet.throttle.pool import HUNG, LEASE, Grant, Pool, Report
@@ -36,8 +36,7 @@ class Shared:
 
     def __init__(self, state: str, account: str, model: str) -> None:
         self.names = {"account": account, "model": model}
-        digest = hashlib.sha256(f"{len(account)}:{account}{model}".encode()).hexdigest()[:24]
-        self.directory = os.path.join(state, "throttle", digest)
+        self.directory = os.path.join(state, "throttle", _digest(account, model))
         self.path = os.path.join(self.directory, "pool.json")
         self.news = os.path.join(self.directory, "news")
         self.notices: list[str] = []
@@ -145,6 +144,25 @@ class Shared:
             os.utime(descriptor, ns=(now, now))
         finally:
             os.close(descriptor)
+
+
+def every(state: str) -> list[Shared]:
+    """All pools that there are, by account and model; a file that does not say whose it is, is left out."""
+    root = os.path.join(state, "throttle")
+    found = []
+    for digest in sorted(os.listdir(root)) if os.path.isdir(root) else ():
+        try:
+            told = read_json(os.path.join(root, digest, "pool.json"), private=True)
+        except (BadFileError, FileNotFoundError, NotADirectoryError):
+            continue
+        account, model = told.get("account"), told.get("model")
+        if isinstance(account, str) and isinstance(model, str) and digest == _digest(account, model):
+            found.append(Shared(state, account, model))
+    return sorted(found, key=lambda each: (each.names["account"], each.names["model"]))
+
+
+def _digest(account: str, model: str) -> str:
+    return hashlib.sha256(f"{len(account)}:{account}{model}".encode(errors="surrogatepass")).hexdigest()[:24]
 
 
 def _private(directory: str) -> None:
