@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 from agent_fleet.accounts.vault import uptime
 from agent_fleet.errors import FleetError
+from agent_fleet.queue.lock import DirLock
 from agent_fleet.throttle.attempts import Attempts, cap
 from agent_fleet.throttle.front import Throttle
 from agent_fleet.throttle.pool import LEASE, Grant
@@ -274,6 +276,20 @@ def test_closing_gives_back_what_is_leased_and_tells_who_waits(tmp_path: Path) -
         throttle.close()
         assert attempts.taken() == 3
         assert Shared(str(tmp_path), "a", "m").look().holders == {}
+
+    drive(work())
+
+
+def test_closing_outlasts_another_who_has_the_lock_for_a_moment(tmp_path: Path) -> None:
+    async def work() -> None:
+        throttle = front(tmp_path)
+        shared = Shared(str(tmp_path), "a", "m")
+        throttle.release(await throttle.acquire(), "ok")
+        lock = DirLock(shared.directory)
+        lock.__enter__()
+        threading.Timer(0.05, lock.__exit__, (None, None, None)).start()
+        throttle.close()
+        assert shared.look().holders == {}
 
     drive(work())
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -25,6 +26,7 @@ from agent_fleet.throttle.terms import CONGESTED, Ending, Observation, Terms
 
 PATIENCE = 30.0
 _RETRY = 0.004
+_TRIES = 100
 
 
 class Source(Protocol):
@@ -179,6 +181,11 @@ class Throttle:
         self._fail(FleetError("refused", "the throttle was closed", hint="run `fleet resume-run` to go on"))
         self._peak = self._flying
         self._exchange()
+        tries = 0
+        while self._stuck and tries < _TRIES:  # a loop that ends now has no later moment to come back in
+            time.sleep(_RETRY)
+            self._exchange()
+            tries += 1
         if self.attempts and not self._flying:
             self.attempts.give_back()
 
