@@ -19,8 +19,9 @@ from agent_fleet.queue.lock import DirLock
 from agent_fleet.throttle.attempts import Attempts, cap
 from agent_fleet.throttle.front import Throttle
 from agent_fleet.throttle.pool import LEASE, Grant
-from agent_fleet.throttle.shared import Shared
+from agent_fleet.throttle.shared import Shared, every
 from agent_fleet.throttle.terms import Terms
+from agent_fleet.throttle.throttles import Throttles
 from support import throttled
 from support.throttled import Server
 
@@ -209,6 +210,23 @@ def test_cancelled_waits_and_probes_lose_no_permit(tmp_path: Path) -> None:
         assert throttle.flying == throttle.waiting == 0
         assert await throttle.acquire()
         assert throttle.flying == 1
+
+    drive(work())
+
+
+def test_models_have_limits_of_their_own_and_one_cap_of_attempts(tmp_path: Path) -> None:
+    async def work() -> None:
+        throttles = Throttles(str(tmp_path), "a", Terms(calls=1), Attempts(str(tmp_path / "run"), 3))
+        assert throttles.of("m") is throttles.of("m")
+        held = [(throttles.of(model), await throttles.of(model).acquire()) for model in "mn"]
+        for throttle, permit in held:
+            throttle.release(permit, "server_error")
+        throttles.of("m").release(await throttles.of("m").acquire(), "ok")
+        with pytest.raises(FleetError) as raised:
+            await throttles.of("n").acquire()
+        assert raised.value.code == "refused"
+        throttles.close()
+        assert [each.look().holders for each in every(str(tmp_path))] == [{}, {}]
 
     drive(work())
 

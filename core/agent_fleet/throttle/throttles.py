@@ -1,0 +1,30 @@
+"""The throttles of one account in one process: one for each model, all under the same cap of attempts."""
+
+from __future__ import annotations
+
+from agent_fleet.throttle.attempts import Attempts
+from agent_fleet.throttle.front import Throttle
+from agent_fleet.throttle.shared import Shared
+from agent_fleet.throttle.terms import Terms
+
+
+class Throttles:
+    """Throttles by model, made when they are first asked for. `state` is the state directory of the user."""
+
+    def __init__(self, state: str, account: str, terms: Terms, attempts: Attempts | None = None) -> None:
+        self.state = state
+        self.account = account
+        self.terms = terms
+        self.attempts = attempts
+        self._made: dict[str, Throttle] = {}
+
+    def of(self, model: str) -> Throttle:
+        """The throttle for calls to a model. Raises FleetError if its directory cannot be used."""
+        if model not in self._made:
+            self._made[model] = Throttle(Shared(self.state, self.account, model), self.terms, self.attempts)
+        return self._made[model]
+
+    def close(self) -> None:
+        """Give back all that is leased, in the event loop that used it."""
+        for throttle in self._made.values():
+            throttle.close()
