@@ -120,12 +120,13 @@ def reference(seen: list[Observation], terms: Terms) -> list[float]:
     return limits
 
 
+EIGHTHS = st.integers(0, 40).map(lambda n: n / 8)  # their sums are exact, in whatever order they are added
 OBSERVED = st.builds(
     lambda at, long, ending, latency: Observation(at - long, at, ending, latency),
     st.one_of(st.floats(0, 400), st.floats(-1e6, 1e6)),
     st.floats(0, 60),
     st.sampled_from(["ok", "ok", "ok", "rate_limited", "overloaded", "server_error", "timeout", "refused"]),
-    st.one_of(st.none(), st.floats(0, 5)),
+    st.one_of(st.none(), EIGHTHS),
 )
 ANY_TERMS = st.builds(
     Terms,
@@ -135,7 +136,7 @@ ANY_TERMS = st.builds(
     calm=st.floats(0, 90),
     errors=st.floats(0, 1),
     error_cut=st.floats(0, 0.99),
-    latency=st.floats(0, 4),
+    latency=EIGHTHS,
     latency_cut=st.floats(0, 0.99),
     rise=st.floats(0, 2),
 )
