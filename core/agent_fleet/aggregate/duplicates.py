@@ -1,0 +1,162 @@
+"""Which of many texts say the same: equal ones first, then by words, then by meaning; facts have the last word.
+
+Nothing is removed here: each text gets the smallest place of its group, and pairs that a person should see are listed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from agent_fleet.aggregate.candidates import by_vectors, by_words
+from agent_fleet.aggregate.facts import FactReader, Facts, doubt, veto
+from agent_fleet.aggregate.grouping import groups
+from agent_fleet.aggregate.likeness import Bounds, Embedder, Judge, Likeness
+from agent_fleet.aggregate.wording import plain
+
+# Beyond this many characters only equal texts are the same: facts of a whole document say little about it, and cost much.
+LONGEST = 4000
+MOST_ASKED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A text to compare: `key` names it and decides ties; `fields` must be equal wherever both texts have one of that name."""
+
+    key: str
+    text: str
+    fields: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """For each sample the place of its group's first, how it came there, and the pairs to be asked about; `asked` counts all of these."""
+
+    first: tuple[int, ...]
+    link: tuple[Likeness | None, ...]
+    ask: tuple[tuple[int, int, Likeness], ...]
+    asked: int
+
+
+@dataclass
+class _Distinct:
+    """The different texts among the samples, in an order that depends on nothing but themselves."""
+
+    members: list[list[int]] = field(default_factory=list)
+    facts: list[Facts | None] = field(default_factory=list)
+    flat: list[str] = field(default_factory=list)
+
+
+EQUAL = Likeness(1.0, "equal", "same")
+
+
+def digest(text: str, fields: Iterable[tuple[str, str]] = ()) -> bytes:
+    """The same for texts that differ in markup and spacing alone."""
+    whole = "\x00".join([plain(text), *(f"{name}\x01{value}" for name, value in sorted(fields))])
+    return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def group(samples: Sequence[Sample], bounds: Bounds, embedder: Embedder | None = None) -> Grouping:
+    """Group the samples. The groups do not depend on the order of the samples, and grouping the firsts again changes nothing."""
+    distinct = _distinct(samples)
+    judge = Judge(bounds, embedder)
+    judged = _judged(distinct, judge, bounds, embedder)
+    kind, apart = _kinds(distinct.facts)
+    same = [(each.score, one, two) for (one, two), each in judged.items() if each.verdict == "same"]
+    roots = groups(len(distinct.members), same, kind, apart)
+    return _unfold(samples, distinct, roots, judged)
+
+
+def _distinct(samples: Sequence[Sample]) -> _Distinct:
+    by_digest: dict[bytes, list[int]] = {}
+    for place, sample in enumerate(samples):
+        by_digest.setdefault(digest(sample.text, sample.fields), []).append(place)
+    found, reader = _Distinct(), FactReader()
+    for _, places in sorted(by_digest.items()):
+        first = samples[places[0]]
+        found.members.append(sorted(places, key=lambda place: samples[place].key))
+        found.flat.append(plain(first.text).lower() if len(first.text) <= LONGEST else "")
+        found.facts.append(reader.read(first.text, first.fields) if len(first.text) <= LONGEST else None)
+    return found
+
+
+def _judged(distinct: _Distinct, judge: Judge, bounds: Bounds, embedder: Embedder | None) -> dict[tuple[int, int], Likeness]:
+    comparable = [place for place, facts in enumerate(distinct.facts) if facts is not None and facts.stems]
+    cosines: dict[tuple[int, int], float | None] = {}
+    for one, two in by_words([_facts(distinct, place).stems for place in comparable], bounds.ask_words):
+        cosines[comparable[one], comparable[two]] = None
+    if embedder is not None and comparable:
+        vectors = embedder.embed([distinct.flat[place] for place in comparable])
+        row = {place: each for each, place in enumerate(comparable)}
+        for one, two, cosine in by_vectors(vectors, bounds.near):
+            cosines[comparable[one], comparable[two]] = cosine
+        for (first, second), known in cosines.items():
+            if known is None:
+                cosines[first, second] = float(vectors[row[first]] @ vectors[row[second]])
+    judge.learn(_facts(distinct, place) for place in {place for pair in cosines for place in pair})
+    judged = {
+        (one, two): judge.judge(_facts(distinct, one), _facts(distinct, two), cosine)
+        for (one, two), cosine in sorted(cosines.items(), key=lambda item: item[0])
+    }
+    return {pair: each for pair, each in judged.items() if each.verdict != "apart"}
+
+
+def _facts(distinct: _Distinct, place: int) -> Facts:
+    facts = distinct.facts[place]
+    assert facts is not None  # only places with facts are compared
+    return facts
+
+
+def _kinds(facts: Sequence[Facts | None]) -> tuple[Callable[[int], int], Callable[[int, int], bool]]:
+    """Places with equal facts are one kind; whether two kinds must stay apart is worked out once for each pair."""
+    numbers: dict[Facts | int, int] = {}
+    kind = [numbers.setdefault(each if each is not None else place, place) for place, each in enumerate(facts)]
+    known: dict[tuple[int, int], bool] = {}
+
+    def apart(one: int, two: int) -> bool:
+        pair = (min(one, two), max(one, two))
+        if pair not in known:
+            mine, other = facts[one], facts[two]
+            known[pair] = one != two and (mine is None or other is None or bool(veto(mine, other) or doubt(mine, other)))
+        return known[pair]
+
+    return kind.__getitem__, apart
+
+
+def _unfold(
+    samples: Sequence[Sample], distinct: _Distinct, roots: Sequence[int], judged: dict[tuple[int, int], Likeness]
+) -> Grouping:
+    """Groups of texts to groups of samples: the first of a group is the sample with the smallest key."""
+    gathered: dict[int, list[int]] = {}
+    for place, root in enumerate(roots):
+        gathered.setdefault(root, []).extend(distinct.members[place])
+    of = {sample: place for place, members in enumerate(distinct.members) for sample in members}
+    best: dict[int, Likeness] = {}
+    for (one, two), likeness in judged.items():
+        if roots[one] == roots[two] and likeness.verdict == "same":
+            for place in (one, two):
+                if place not in best or likeness.score > best[place].score:
+                    best[place] = likeness
+    first, link = [0] * len(samples), [None] * len(samples)  # type: list[int], list[Likeness | None]
+    for members in gathered.values():
+        head = min(members, key=lambda place: samples[place].key)
+        for member in members:
+            first[member] = head
+            if member != head:
+                link[member] = EQUAL if of[member] == of[head] else best.get(of[member], EQUAL)
+    asked = _asked(roots, judged, [min(members, key=lambda place: samples[place].key) for members in distinct.members])
+    return Grouping(tuple(first), tuple(link), tuple(asked[:MOST_ASKED]), len(asked))
+
+
+def _asked(
+    roots: Sequence[int], judged: dict[tuple[int, int], Likeness], head: Sequence[int]
+) -> list[tuple[int, int, Likeness]]:
+    """The strongest pair between each two groups that a person should see, strongest first."""
+    strongest: dict[tuple[int, int], tuple[int, int, Likeness]] = {}
+    for (one, two), likeness in judged.items():
+        between = tuple(sorted((roots[one], roots[two])))
+        key = (between[0], between[1])
+        if key[0] != key[1] and (key not in strongest or likeness.score > strongest[key][2].score):
+            strongest[key] = (head[one], head[two], likeness)
+    return sorted(strongest.values(), key=lambda pair: (-pair[2].score, pair[0], pair[1]))

@@ -1,0 +1,121 @@
+"""The facts of a text, and the veto: two texts whose facts differ are never one finding, whatever a score says. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from agent_fleet.aggregate import direction, mentions, polarity, quantities
+from agent_fleet.aggregate.wording import STOP, content, plain, words
+
+_TEMPLATE = 0.7
+_ALIKE = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What must agree. Two texts with equal facts are alike to the veto, so a group of texts keeps each of them once."""
+
+    quantities: frozenset[quantities.Quantity]
+    mentions: frozenset[str]
+    names: frozenset[str]
+    vocabulary: frozenset[str]
+    polarity: polarity.Polarity
+    roles: direction.Roles
+    anchors: direction.Roles
+    fields: frozenset[tuple[str, str]]
+    clauses: tuple[tuple[str, ...], ...]
+    meaning: tuple[str, ...]
+    stems: frozenset[str]
+
+
+class FactReader:
+    """Reads the facts of texts; made once, because its tables take time to make."""
+
+    def __init__(self) -> None:
+        self._compass = polarity.Compass()
+
+    def read(self, text: str, fields: Iterable[tuple[str, str]] = ()) -> Facts:
+        """The facts of one text; `fields` are values that must be equal wherever both texts have one of that name."""
+        flat = plain(text)
+        named, rest = mentions.mentions(flat)
+        found, rest = quantities.quantities(rest)
+        sequence = words(flat)
+        return Facts(
+            found,
+            named,
+            mentions.proper(rest),
+            frozenset(sequence.all) | mentions.parts_of(named),
+            self._compass.read(sequence),
+            direction.roles(sequence),
+            direction.anchors(sequence),
+            frozenset(fields),
+            tuple(content(clause) for clause in sequence.clauses),
+            tuple(dict.fromkeys(word for word in sequence.all if word not in STOP)),
+            frozenset(content(sequence.all)),
+        )
+
+
+def veto(mine: Facts, other: Facts) -> str:
+    """Why these two cannot be the same, in words; empty if no fact says so. It is symmetric."""
+    if mine is other:
+        return ""
+    first, second = (mine, other) if _order(mine) <= _order(other) else (other, mine)
+    return (
+        _fields(first.fields, second.fields)
+        or quantities.disagreement(first.quantities, second.quantities)
+        or mentions.disagreement(first.mentions, second.mentions, first.vocabulary, second.vocabulary)
+        or _difference(first.names, second.names, first.vocabulary, second.vocabulary)
+        or polarity.disagreement(first.polarity, second.polarity)
+        or direction.disagreement(first.roles, second.roles)
+        or direction.exchanged(first.anchors, second.anchors)
+        or _turned(first, second)
+    )
+
+
+def doubt(mine: Facts, other: Facts) -> str:
+    """Why a person should look before these two are called the same, in words; empty if nothing speaks against it. Symmetric.
+
+    The same sentence with another word in one place is most often the same finding about another thing, and one with a
+    negation more the opposite, even where no list knows the words.
+    """
+    here, there = sorted(([word for clause in each.clauses for word in clause] for each in (mine, other)))
+    matcher = SequenceMatcher(None, here, there, autojunk=False)
+    if matcher.ratio() >= _TEMPLATE:
+        for what, from_here, to_here, from_there, to_there in matcher.get_opcodes():
+            mine_alone = sorted(set(here[from_here:to_here]) - set(there))
+            other_alone = sorted(set(there[from_there:to_there]) - set(here))
+            if what == "replace" and mine_alone and other_alone:
+                return f"{mine_alone[0]} stands where the other has {other_alone[0]}"
+    odd = (mine.polarity.negations + other.polarity.negations) % 2
+    common, both = len(set(here) & set(there)), len(set(here) | set(there))
+    if odd and common >= _ALIKE * both and not mine.polarity.poles & other.polarity.poles:
+        return "one of them has a negation more"
+    return ""
+
+
+def _order(facts: Facts) -> tuple[tuple[str, ...], ...]:
+    return facts.clauses
+
+
+def _fields(mine: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]]) -> str:
+    here, there = dict(mine), dict(other)
+    return next((f"{name} differs" for name in sorted(here.keys() & there.keys()) if here[name] != there[name]), "")
+
+
+def _difference(mine: frozenset[str], other: frozenset[str], my_words: frozenset[str], their_words: frozenset[str]) -> str:
+    here, there = sorted(mine - their_words), sorted(other - my_words)
+    return f"{here[0]} is not {there[0]}" if here and there else ""
+
+
+def _turned(mine: Facts, other: Facts) -> str:
+    """The same words in another order say something else, unless only whole clauses have moved."""
+    here = [word for clause in mine.clauses for word in clause]
+    there = [word for clause in other.clauses for word in clause]
+    if here == there or sorted(here) != sorted(there) or sorted(mine.clauses) == sorted(other.clauses):
+        return ""
+    moved = len(mine.clauses) != len(other.clauses) and any(here[cut:] + here[:cut] == there for cut in range(len(here)))
+    if moved:
+        return ""
+    return "the same words stand in another order"

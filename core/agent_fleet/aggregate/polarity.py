@@ -1,0 +1,186 @@
+"""What a text affirms and what it denies: negations, and words that come in opposites. Pure, and English."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent_fleet.aggregate.wording import STOP, Words, stem
+
+# One axis a line: a pole, a bar, the other pole. A negation before a word turns it to the other pole.
+_AXES = """
+pass passes succeed success successful green works working worked | fail failure broken red
+enable enabled activate | disable deactivate
+add insert install | remove delete uninstall drop
+increase raise raised grow up higher above upgrade rise | decrease lower reduce shrink down below downgrade cut
+upload | download
+import | export
+encode | decode
+encrypt | decrypt
+open opens opened | close closes shut closed
+start begin | stop end
+grant granted given | revoke revoked
+allow accept permit allows possible | reject refuse deny forbid prevent impossible
+keep keeps retain | delete vanish discard
+keep skip | omit
+include contain includes | omit exclude lack missing absent
+safe secure | unsafe insecure vulnerable
+public | private
+synchronous sync | asynchronous async
+required mandatory | optional
+valid | invalid
+true | false
+old | new
+first | last
+min minimum | max maximum
+left | right
+inner | outer
+internal | external
+positive | negative
+faster fast | slower slow
+stable | flaky unstable
+favour favor support recommend | against oppose
+strengthen stronger strong | weaken weak weaker
+linear | quadratic exponential
+hold holds | release
+lock locked | unlock unlocked
+read-only readonly | writable
+present exist exists | missing absent
+resolve resolved fixed | unresolved unfixed
+before | after
+on | off
+inside | outside
+more | less fewer
+equal | unequal
+complete | incomplete partial
+correct right | incorrect wrong
+bounded limited | unbounded unlimited
+show visible | hide hidden invisible
+connect | disconnect
+compatible works work | incompatible
+best | worst
+cheapest | dearest
+profit gain | loss
+can may possible | cannot can't impossible
+"""
+# These deny the deed that follows them, those of things the thing: "does not rotate the key", "lacks a rate limit".
+_OF_DEEDS = frozenset("not never cannot can't nothing nobody neither nor hardly unable n't".split())
+_OF_THINGS = frozenset("no without none lacks lack lacking missing omits omit lacked omitted prevents prevent preventing".split())
+# These deny what stands before them: "the tax number is missing", "is imported nowhere".
+_BACKWARD = frozenset("missing nowhere absent".split())
+_INSTEAD = ("instead", "rather")
+_THROUGH = STOP | frozenset("longer yet ever able possible necessary call calls called use uses take takes taking make makes get gets".split())
+_PREFIXES = ("un", "non-", "non")
+_REACH = 5
+
+
+def _poles() -> dict[str, tuple[tuple[int, bool], ...]]:
+    poles: dict[str, set[tuple[int, bool]]] = {}
+    for axis, line in enumerate(_AXES.strip().splitlines()):
+        for side, names in enumerate(line.split("|")):
+            for name in names.split():
+                poles.setdefault(stem(name), set()).add((axis, side == 0))
+    return {name: tuple(sorted(found)) for name, found in poles.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Polarity:
+    """Stems that are affirmed and denied, and poles by axis; `negations` counts the words of denial."""
+
+    affirmed: frozenset[str]
+    denied: frozenset[str]
+    poles: frozenset[tuple[int, bool]]
+    negations: int
+
+
+class Compass:
+    """Reads polarity; holds the table of opposites, which takes the stemmer to make."""
+
+    def __init__(self) -> None:
+        self._poles = _poles()
+
+    def read(self, text: Words) -> Polarity:
+        """What the text affirms and denies."""
+        affirmed: set[str] = set()
+        denied: set[str] = set()
+        poles: set[tuple[int, bool]] = set()
+        negations = 0
+        for clause in text.clauses:
+            no = _denied_places(clause)
+            negations += len(no)
+            for place, word in enumerate(clause):
+                root, inner = _unprefixed(word)
+                negated = (place in no) != inner
+                if word in _OF_DEEDS or word in _OF_THINGS or word in _BACKWARD:
+                    root = "a"  # a word of denial says nothing else; its poles still count
+                if root not in STOP:
+                    (denied if negated else affirmed).add(stem(root))
+                for axis, side in self._poles.get(stem(word), ()):
+                    if word == "on" and not _is_switch(clause, place):
+                        continue
+                    poles.add((axis, side != (place in no)))
+        return Polarity(frozenset(affirmed), frozenset(denied), frozenset(poles), negations)
+
+
+def disagreement(mine: Polarity, other: Polarity) -> str:
+    """What one text denies and the other affirms, or where they stand at opposite poles; empty if nothing."""
+    for here, there in ((mine, other), (other, mine)):
+        clash = (here.denied - here.affirmed) & (there.affirmed - there.denied)
+        if clash:
+            return f"{min(clash)} is denied in one of them"
+    axes = {axis for axis, _ in mine.poles} & {axis for axis, _ in other.poles}
+    for axis in sorted(axes):
+        here_sides = {side for each, side in mine.poles if each == axis}
+        there_sides = {side for each, side in other.poles if each == axis}
+        if len(here_sides) == len(there_sides) == 1 and here_sides != there_sides:
+            return f"opposites: {_AXES.strip().splitlines()[axis].strip()}"
+    return ""
+
+
+def _denied_places(clause: tuple[str, ...]) -> frozenset[int]:
+    """Where the words stand that the negations of a clause deny."""
+    places: set[int] = set()
+    for place, word in enumerate(clause):
+        instead = word in _INSTEAD and clause[place + 1 : place + 2] in (("of",), ("than",))
+        if word in _OF_DEEDS or word.endswith(("n't", "n’t")) or instead:
+            places ^= set(_ahead(clause, place, 1) or _behind(clause, place, 1))
+        elif word in _OF_THINGS:
+            if clause[place + 1 : place + 2] not in (("from",), ("in",), ("on",)):
+                places ^= set(_ahead(clause, place, 2))
+        if word in _BACKWARD:
+            places |= set(_behind(clause, place, 2))
+    return frozenset(places)
+
+
+def _ahead(clause: tuple[str, ...], place: int, most: int) -> list[int]:
+    """The next words that mean something, as long as they stand together."""
+    return _together(clause, range(place + 1, min(place + 1 + _REACH, len(clause))), most)
+
+
+def _behind(clause: tuple[str, ...], place: int, most: int) -> list[int]:
+    return _together(clause, range(place - 1, max(place - 1 - _REACH, -1), -1), most)
+
+
+def _together(clause: tuple[str, ...], reach: range, most: int) -> list[int]:
+    found: list[int] = []
+    for each in reach:
+        if clause[each] not in _THROUGH:
+            found.append(each)
+            if len(found) == most:
+                break
+        elif found:
+            break
+    return found
+
+
+def _unprefixed(word: str) -> tuple[str, bool]:
+    """A word without a prefix that denies it; only where what is left is plainly a participle or adjective."""
+    for prefix in _PREFIXES:
+        rest = word.removeprefix(prefix)
+        if rest != word and len(rest) > 4 and rest.endswith(("ed", "able", "ible")):
+            return rest, True
+    return word, False
+
+
+def _is_switch(clause: tuple[str, ...], place: int) -> bool:
+    before = clause[place - 1] if place else ""
+    return place == len(clause) - 1 or before.startswith(("turn", "switch", "set"))
