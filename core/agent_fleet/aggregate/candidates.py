@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent_fleet.aggregate.likeness import overlap
+from agent_fleet.aggregate.facts import overlap
 
 if TYPE_CHECKING:
     import numpy

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from agent_fleet.aggregate import direction, mentions, polarity, quantities
-from agent_fleet.aggregate.wording import STOP, content, plain, words
+from agent_fleet.aggregate.wording import STOP, content, phrases, plain, words
 
 _TEMPLATE = 0.7
 _ALIKE = 0.4
@@ -26,6 +26,7 @@ class Facts:
     anchors: direction.Roles
     fields: frozenset[tuple[str, str]]
     clauses: tuple[tuple[str, ...], ...]
+    phrases: tuple[tuple[str, ...], ...]
     meaning: tuple[str, ...]
     stems: frozenset[str]
 
@@ -46,12 +47,13 @@ class FactReader:
             found,
             named,
             mentions.proper(rest),
-            frozenset(sequence.all) | mentions.parts_of(named),
+            frozenset(sequence.all),
             self._compass.read(sequence),
             direction.roles(sequence),
             direction.anchors(sequence),
             frozenset(fields),
             tuple(content(clause) for clause in sequence.clauses),
+            tuple(sorted(content(phrase) for phrase in phrases(sequence))),
             tuple(dict.fromkeys(word for word in sequence.all if word not in STOP)),
             frozenset(content(sequence.all)),
         )
@@ -84,19 +86,33 @@ def doubt(mine: Facts, other: Facts) -> str:
     matcher = SequenceMatcher(None, here, there, autojunk=False)
     if matcher.ratio() >= _TEMPLATE:
         for what, from_here, to_here, from_there, to_there in matcher.get_opcodes():
-            mine_alone = sorted(set(here[from_here:to_here]) - set(there))
-            other_alone = sorted(set(there[from_there:to_there]) - set(here))
+            mine_alone = _alone(here[from_here:to_here], there)
+            other_alone = _alone(there[from_there:to_there], here)
             if what == "replace" and mine_alone and other_alone:
                 return f"{mine_alone[0]} stands where the other has {other_alone[0]}"
-    odd = (mine.polarity.negations + other.polarity.negations) % 2
     common, both = len(set(here) & set(there)), len(set(here) | set(there))
-    if odd and common >= _ALIKE * both and not mine.polarity.poles & other.polarity.poles:
+    if common >= _ALIKE * both:
+        for one, two in ((mine.polarity.poles, other.polarity.poles), (other.polarity.poles, mine.polarity.poles)):
+            if any((axis, not side) in two and (axis, not side) not in one for axis, side in one):
+                return "one of them says the opposite as well"
+    odd = (mine.polarity.negations + other.polarity.negations) % 2
+    if odd and common >= _ALIKE * both and not mine.polarity.explains(other.polarity):
         return "one of them has a negation more"
     return ""
 
 
+def _alone(some: list[str], others: list[str]) -> list[str]:
+    return sorted(word for word in set(some) - set(others) if not polarity.is_denial(word))
+
+
 def _order(facts: Facts) -> tuple[tuple[str, ...], ...]:
     return facts.clauses
+
+
+def overlap(mine: frozenset[str], other: frozenset[str]) -> float:
+    """The share of stems that both have, of all that either has."""
+    both = len(mine | other)
+    return len(mine & other) / both if both else 0.0
 
 
 def _fields(mine: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]]) -> str:
@@ -110,12 +126,14 @@ def _difference(mine: frozenset[str], other: frozenset[str], my_words: frozenset
 
 
 def _turned(mine: Facts, other: Facts) -> str:
-    """The same words in another order say something else, unless only whole clauses have moved."""
+    """The same words in another order say something else, unless only whole phrases, or numbers, have moved."""
+    if mine.phrases == other.phrases:
+        return ""
     here = [word for clause in mine.clauses for word in clause]
     there = [word for clause in other.clauses for word in clause]
-    if here == there or sorted(here) != sorted(there) or sorted(mine.clauses) == sorted(other.clauses):
+    if sorted(here) != sorted(there):
+        return ""
+    if [word for word in here if not word[0].isdigit()] == [word for word in there if not word[0].isdigit()]:
         return ""
     moved = len(mine.clauses) != len(other.clauses) and any(here[cut:] + here[:cut] == there for cut in range(len(here)))
-    if moved:
-        return ""
-    return "the same words stand in another order"
+    return "" if moved else "the same words stand in another order"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from agent_fleet.aggregate.facts import Facts, doubt, veto
+from agent_fleet.aggregate.facts import Facts, doubt, overlap, veto
 from agent_fleet.aggregate.wording import stem
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Bounds:
 
     words: float = 0.6
     cosine: float = 0.95
-    score: float = 0.7
+    score: float = 0.6
     ask_words: float = 0.45
     ask_score: float = 0.4
     near: float = 0.6
@@ -106,12 +106,6 @@ class Judge:
         on_cosine, on_matched, on_unmatched, constant = self._embedder.calibration
         matched, unmatched = matches(mine.meaning, other.meaning, self._words.__getitem__)
         return 1 / (1 + math.exp(-(on_cosine * cosine + on_matched * matched + on_unmatched * unmatched + constant)))
-
-
-def overlap(mine: frozenset[str], other: frozenset[str]) -> float:
-    """The share of stems that both have, of all that either has."""
-    both = len(mine | other)
-    return len(mine & other) / both if both else 0.0
 
 
 def matches(

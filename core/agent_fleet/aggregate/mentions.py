@@ -64,15 +64,11 @@ def _has(name: str, names: frozenset[str], plain_words: frozenset[str]) -> bool:
     """A path is the same as its own last parts; an identifier is the same as its parts said as words."""
     if name in names or any(_ends(name, other) or _ends(other, name) for other in names):
         return True
-    bare = name.split("(")[0]
-    parts = {part.lower() for part in _PARTS.findall(bare)}
-    return bare.lower() in plain_words or (len(parts) > 0 and parts <= plain_words and "/" not in name)
+    parts = [part.lower() for part in _PARTS.findall(name)]
+    if any(set(parts) <= {part.lower() for part in _PARTS.findall(other)} for other in names):
+        return True
+    return "/" not in name and len(parts) > 0 and set(parts) <= plain_words
 
 
 def _ends(long: str, short: str) -> bool:
     return len(long) > len(short) and long.endswith(short) and long[-len(short) - 1] in "/.:"
-
-
-def parts_of(names: Iterable[str]) -> frozenset[str]:
-    """The words inside identifiers, in lower case."""
-    return frozenset(part.lower() for name in names for part in _PARTS.findall(name))

@@ -8,8 +8,9 @@ from agent_fleet.aggregate.wording import STOP, Words, stem
 
 # One axis a line: a pole, a bar, the other pole. A negation before a word turns it to the other pole.
 _AXES = """
-pass passes succeed success successful green works working worked | fail failure broken red
-enable enabled activate | disable deactivate
+pass passed green works working worked | fail failure broken red
+success succeed successful | fail failure unsuccessful
+enable activate on | disable deactivate off
 add insert install | remove delete uninstall drop
 increase raise raised grow up higher above upgrade rise | decrease lower reduce shrink down below downgrade cut
 upload | download
@@ -21,7 +22,8 @@ start begin | stop end
 grant granted given | revoke revoked
 allow accept permit allows possible | reject refuse deny forbid prevent impossible
 keep keeps retain | delete vanish discard
-keep skip | omit
+keep | skip omit remove ignore
+handle respect | ignore
 include contain includes | omit exclude lack missing absent
 safe secure | unsafe insecure vulnerable
 public | private
@@ -41,13 +43,11 @@ stable | flaky unstable
 favour favor support recommend | against oppose
 strengthen stronger strong | weaken weak weaker
 linear | quadratic exponential
-hold holds | release
+hold keep | release
 lock locked | unlock unlocked
 read-only readonly | writable
-present exist exists | missing absent
+present | missing absent
 resolve resolved fixed | unresolved unfixed
-before | after
-on | off
 inside | outside
 more | less fewer
 equal | unequal
@@ -63,12 +63,15 @@ profit gain | loss
 can may possible | cannot can't impossible
 """
 # These deny the deed that follows them, those of things the thing: "does not rotate the key", "lacks a rate limit".
-_OF_DEEDS = frozenset("not never cannot can't nothing nobody neither nor hardly unable n't".split())
-_OF_THINGS = frozenset("no without none lacks lack lacking missing omits omit lacked omitted prevents prevent preventing".split())
+_OF_DEEDS = frozenset("not never cannot can't nothing nobody neither nor hardly unable against".split())
+_OF_THINGS = frozenset(
+    "no without none lacks lack lacking missing omits omit lacked omitted prevents prevent preventing ignores ignored ignoring".split()
+)
 # These deny what stands before them: "the tax number is missing", "is imported nowhere".
 _BACKWARD = frozenset("missing nowhere absent".split())
 _INSTEAD = ("instead", "rather")
-_THROUGH = STOP | frozenset("longer yet ever able possible necessary call calls called use uses take takes taking make makes get gets".split())
+_LIGHT = frozenset("call calls called use uses takes take taking make makes get gets".split())
+_THROUGH = STOP | _LIGHT | frozenset("longer yet ever able possible necessary".split())
 _PREFIXES = ("un", "non-", "non")
 _REACH = 5
 
@@ -84,12 +87,22 @@ def _poles() -> dict[str, tuple[tuple[int, bool], ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Polarity:
-    """Stems that are affirmed and denied, and poles by axis; `negations` counts the words of denial."""
+    """Stems that are affirmed and denied, and poles by axis; `turned` are those that a negation gave, `negations` counts these."""
 
     affirmed: frozenset[str]
     denied: frozenset[str]
     poles: frozenset[tuple[int, bool]]
+    turned: frozenset[tuple[int, bool]]
     negations: int
+
+    def explains(self, other: Polarity) -> bool:
+        """Whether the one says with a negation what the other says without: "is not closed" and "stays open"."""
+        return bool((self.poles & other.poles) & (self.turned ^ other.turned))
+
+
+def is_denial(root: str) -> bool:
+    """Whether the stem is that of a word that denies."""
+    return any(root == stem(word) for word in _OF_DEEDS | _OF_THINGS | _BACKWARD)
 
 
 class Compass:
@@ -103,22 +116,25 @@ class Compass:
         affirmed: set[str] = set()
         denied: set[str] = set()
         poles: set[tuple[int, bool]] = set()
+        turned: set[tuple[int, bool]] = set()
         negations = 0
         for clause in text.clauses:
             no = _denied_places(clause)
-            negations += len(no)
+            negations += sum(_is_negation(clause, place) for place in range(len(clause)))
             for place, word in enumerate(clause):
                 root, inner = _unprefixed(word)
                 negated = (place in no) != inner
                 if word in _OF_DEEDS or word in _OF_THINGS or word in _BACKWARD:
                     root = "a"  # a word of denial says nothing else; its poles still count
-                if root not in STOP:
+                if root not in STOP and not root[0].isdigit():
                     (denied if negated else affirmed).add(stem(root))
                 for axis, side in self._poles.get(stem(word), ()):
                     if word == "on" and not _is_switch(clause, place):
                         continue
                     poles.add((axis, side != (place in no)))
-        return Polarity(frozenset(affirmed), frozenset(denied), frozenset(poles), negations)
+                    if place in no:
+                        turned.add((axis, not side))
+        return Polarity(frozenset(affirmed), frozenset(denied), frozenset(poles), frozenset(turned), negations)
 
 
 def disagreement(mine: Polarity, other: Polarity) -> str:
@@ -140,9 +156,8 @@ def _denied_places(clause: tuple[str, ...]) -> frozenset[int]:
     """Where the words stand that the negations of a clause deny."""
     places: set[int] = set()
     for place, word in enumerate(clause):
-        instead = word in _INSTEAD and clause[place + 1 : place + 2] in (("of",), ("than",))
-        if word in _OF_DEEDS or word.endswith(("n't", "n’t")) or instead:
-            places ^= set(_ahead(clause, place, 1) or _behind(clause, place, 1))
+        if _is_of_deed(clause, place):
+            places ^= set(_ahead(clause, place, 1) or _light(clause, place) or _behind(clause, place, 1))
         elif word in _OF_THINGS:
             if clause[place + 1 : place + 2] not in (("from",), ("in",), ("on",)):
                 places ^= set(_ahead(clause, place, 2))
@@ -151,9 +166,24 @@ def _denied_places(clause: tuple[str, ...]) -> frozenset[int]:
     return frozenset(places)
 
 
+def _is_of_deed(clause: tuple[str, ...], place: int) -> bool:
+    word = clause[place]
+    instead = word in _INSTEAD and clause[place + 1 : place + 2] in (("of",), ("than",))
+    return word in _OF_DEEDS or word.endswith(("n't", "n’t")) or instead
+
+
+def _is_negation(clause: tuple[str, ...], place: int) -> bool:
+    return clause[place] in _OF_THINGS or clause[place] in _BACKWARD or _is_of_deed(clause, place)
+
+
 def _ahead(clause: tuple[str, ...], place: int, most: int) -> list[int]:
     """The next words that mean something, as long as they stand together."""
     return _together(clause, range(place + 1, min(place + 1 + _REACH, len(clause))), most)
+
+
+def _light(clause: tuple[str, ...], place: int) -> list[int]:
+    """A verb that says little by itself, where nothing else is denied: "does not use it"."""
+    return [each for each in range(place + 1, len(clause)) if clause[each] in _LIGHT][:1]
 
 
 def _behind(clause: tuple[str, ...], place: int, most: int) -> list[int]:

@@ -41,6 +41,11 @@ _SMALL = (
     "nineteen twenty"
 ).split()
 _SPELLED = {word: 0 if word == "zero" else place + 1 for place, word in enumerate(_SMALL)} | {"once": 1, "twice": 2}
+_ORDINALS = {
+    word: str(place + 2)
+    for place, word in enumerate("second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split())
+}
+_PLACE = re.compile(rf"(?<![\w-])(?:({'|'.join(_ORDINALS)})|(\d+)(?:st|nd|rd|th))(?![\w-])", re.I)
 _MONTHS = "january february march april may june july august september october november december".split()
 _MONTH = "|".join(_MONTHS)
 _ISO = re.compile(r"(?<![\w.-])(\d{4})-(\d{2})-(\d{2})(?![\w-])")
@@ -87,6 +92,7 @@ def quantities(text: str) -> tuple[frozenset[Quantity], str]:
     found.update(Quantity(match[1].lower(), "version") for match in _VERSION.finditer(text))
     text = _VERSION.sub(" ", text)
     found.update(_numbers(text))
+    found.update(Quantity(_ORDINALS[match[1].lower()] if match[1] else match[2], "place") for match in _PLACE.finditer(text))
     for match in _WORDS.finditer(text):
         found.add(_quantity(Fraction(_SPELLED[match[1].lower()]), (match[2] or "").lower()))
     return frozenset(found), text

@@ -23,7 +23,13 @@ _MARKUP = re.compile(r"[`*_]{0,3}(?:result|finding|answer|summary|conclusion|not
 _BULLET = re.compile(r"(?m)^\s*(?:[-*•>]+|#{1,6}|\d+[.)])\s+")
 _EMPHASIS = re.compile(r"\*{1,3}|(?<!\w)_{1,3}(?=\S)|(?<=\S)_{1,3}(?!\w)|[`~]")
 _SPACE = re.compile(r"\s+")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _WORD = re.compile(r"\w+(?:[’'._\-/:]\w+)*|->|→", re.UNICODE)
+_PHRASES = {
+    "left out": "omitted", "leaves out": "omits", "leave out": "omit", "turned on": "enabled", "switched on": "enabled",
+    "turned off": "disabled", "switched off": "disabled", "gets rid of": "removes", "get rid of": "remove", "in place of": "instead of",
+}  # fmt: skip
+_PHRASE = re.compile(rf"(?<!\w)(?:{'|'.join(_PHRASES)})(?!\w)")
 _CLAUSE = re.compile(r"[,;:.!?](?=\s|$)|\s[–—-]\s|[()]")
 
 
@@ -32,6 +38,7 @@ def plain(text: str) -> str:
     flat = unicodedata.normalize("NFKC", text)
     flat = _BULLET.sub("", flat)
     flat = _EMPHASIS.sub("", _MARKUP.sub("", flat, count=1) if _MARKUP.match(flat) else flat)
+    flat = _THOUSANDS.sub("", flat)
     return _SPACE.sub(" ", flat).strip().rstrip(".!")
 
 
@@ -47,10 +54,30 @@ class Words:
         return tuple(word for clause in self.clauses for word in clause)
 
 
+def _one_word(match: re.Match[str]) -> str:
+    return _PHRASES[match[0]]
+
+
 def words(flat: str) -> Words:
     """The words of a text that `plain` gave."""
-    clauses = (tuple(_WORD.findall(part.lower())) for part in _CLAUSE.split(flat))
+    clauses = (tuple(_WORD.findall(_PHRASE.sub(_one_word, part.lower()))) for part in _CLAUSE.split(flat))
     return Words(tuple(clause for clause in clauses if clause))
+
+
+_OPENERS = frozenset("on in at after before with for if because when while although during from until since as that which".split())
+
+
+def phrases(text: Words) -> list[tuple[str, ...]]:
+    """The parts that can move within a sentence without changing it: clauses, cut again before words that open a phrase."""
+    found: list[tuple[str, ...]] = []
+    for clause in text.clauses:
+        start = 0
+        for place, word in enumerate(clause):
+            if word in _OPENERS and place > start:
+                found.append(clause[start:place])
+                start = place
+        found.append(clause[start:])
+    return found
 
 
 def content(sequence: tuple[str, ...]) -> tuple[str, ...]:
@@ -80,5 +107,7 @@ def _stemmer() -> Any:
 @cache
 def stem(word: str) -> str:
     """The stem of an English word in lower case; words with digits or inner marks stay as they are."""
-    word = _IRREGULAR.get(word, word)
+    word = word.removesuffix("'s").removesuffix("’s")
+    joined = word.replace("-", "")
+    word = _IRREGULAR.get(word, joined if joined.isalpha() else word)
     return str(_stemmer().stemWord(word)) if word.isalpha() and len(word) > 2 else word
