@@ -11,6 +11,7 @@ from agent_fleet.aggregate.wording import STOP, content, phrases, plain, words
 
 _TEMPLATE = 0.7
 _ALIKE = 0.4
+_MOVED = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class FactReader:
         return Facts(
             found,
             named,
-            mentions.proper(rest),
+            mentions.proper(rest) | mentions.named(rest),
             frozenset(sequence.all),
             self._compass.read(sequence),
             direction.roles(sequence),
@@ -73,6 +74,7 @@ def veto(mine: Facts, other: Facts) -> str:
         or direction.disagreement(first.roles, second.roles)
         or direction.exchanged(first.anchors, second.anchors)
         or _turned(first, second)
+        or _exchanged(first, second)
     )
 
 
@@ -82,13 +84,15 @@ def doubt(mine: Facts, other: Facts) -> str:
     The same sentence with another word in one place is most often the same finding about another thing, and one with a
     negation more the opposite, even where no list knows the words.
     """
-    here, there = sorted(([word for clause in each.clauses for word in clause] for each in (mine, other)))
+    mine, other = sorted((mine, other), key=_order)
+    here, there = ([word for clause in each.clauses for word in clause] for each in (mine, other))
     matcher = SequenceMatcher(None, here, there, autojunk=False)
     if matcher.ratio() >= _TEMPLATE:
         for what, from_here, to_here, from_there, to_there in matcher.get_opcodes():
             mine_alone = _alone(here[from_here:to_here], there)
             other_alone = _alone(there[from_there:to_there], here)
-            if what == "replace" and mine_alone and other_alone:
+            same = any(mine.polarity.agrees(one, other.polarity, two) for one in mine_alone for two in other_alone)
+            if what == "replace" and mine_alone and other_alone and not same:
                 return f"{mine_alone[0]} stands where the other has {other_alone[0]}"
     common, both = len(set(here) & set(there)), len(set(here) | set(there))
     if common >= _ALIKE * both:
@@ -126,14 +130,28 @@ def _difference(mine: frozenset[str], other: frozenset[str], my_words: frozenset
 
 
 def _turned(mine: Facts, other: Facts) -> str:
-    """The same words in another order say something else, unless only whole phrases, or numbers, have moved."""
-    if mine.phrases == other.phrases:
-        return ""
+    """The same words in the same places but for a few that were exchanged; whole phrases may move, and the voice may change."""
     here = [word for clause in mine.clauses for word in clause]
     there = [word for clause in other.clauses for word in clause]
-    if sorted(here) != sorted(there):
+    if len(here) != len(there):
         return ""
-    if [word for word in here if not word[0].isdigit()] == [word for word in there if not word[0].isdigit()]:
+    moved = [place for place, word in enumerate(here) if word != there[place]]
+    if not moved or len(moved) > max(2, _MOVED * len(here)):
         return ""
-    moved = len(mine.clauses) != len(other.clauses) and any(here[cut:] + here[:cut] == there for cut in range(len(here)))
-    return "" if moved else "the same words stand in another order"
+    if sorted(here[place] for place in moved) != sorted(there[place] for place in moved):
+        return ""
+    return f"{here[moved[0]]} and {there[moved[0]]} have changed places"
+
+
+def _exchanged(mine: Facts, other: Facts) -> str:
+    """Two words that each stand in the other's phrase."""
+    partner = [max(other.phrases, key=lambda each: overlap(frozenset(phrase), frozenset(each))) for phrase in mine.phrases]
+    for first, one in enumerate(mine.phrases):
+        for second, two in enumerate(mine.phrases[:first]):
+            if partner[first] == partner[second]:
+                continue
+            left = set(one) & set(partner[second]) - set(partner[first]) - set(two)
+            right = set(two) & set(partner[first]) - set(partner[second]) - set(one)
+            if left and right and set(one) & set(partner[first]) and set(two) & set(partner[second]):
+                return f"{min(left)} and {min(right)} have changed places"
+    return ""

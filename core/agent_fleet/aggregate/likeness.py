@@ -48,9 +48,9 @@ class Bounds:
     Pairs below the cosine `near` are not looked at for their meaning.
     """
 
-    words: float = 0.6
+    words: float = 0.7
     cosine: float = 0.95
-    score: float = 0.6
+    score: float = 0.65
     ask_words: float = 0.45
     ask_score: float = 0.4
     near: float = 0.6

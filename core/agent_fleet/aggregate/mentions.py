@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from agent_fleet.aggregate.wording import STOP
+
 _URL = re.compile(r"https?://[^\s<>\"')\]]+[\w/]")
 _CODE = re.compile(
     r"(?<![\w/.-])(?:"
@@ -24,6 +26,10 @@ _CODE = re.compile(
 )
 _NOT_FILES = re.compile(r"(?:[eE]\.g|i\.e|a\.m|p\.m|U\.S|etc)\.?$|^\d+(?:st|nd|rd|th|ms|s|h|kb|mb|gb|kib|mib|gib|x)$", re.I)
 _PROPER = re.compile(r"(?<![\w/.-])(?:[A-ZÀ-Þ][\w’'-]*\w|[A-Z]{2,})(?!\w|[/.(]\w)")
+_KINDS = re.compile(
+    r"(?i:function|class|method|variable|column|table|field|flag|option|header|parameter|module|package|property|constant|enum|library) "
+    r"([A-Z]\w+|[a-z]\w*[a-rt-z])(?!\w)"
+)
 _SENTENCE = re.compile(r"(?:^|[.!?:;]\s+|\n\s*[-*•]?\s*)\W*$")
 _PARTS = re.compile(r"[^\W_]+", re.UNICODE)
 
@@ -50,6 +56,11 @@ def proper(text: str) -> frozenset[str]:
         if len(name) > 1 and (name.isupper() or not _SENTENCE.search(text[: match.start()])):
             found.add(name.lower())
     return frozenset(found)
+
+
+def named(text: str) -> frozenset[str]:
+    """Words that follow what they are: "the class Invoice", "variable total"; verbs, by their ending, are left out."""
+    return frozenset(match[1].lower() for match in _KINDS.finditer(text) if match[1].lower() not in STOP)
 
 
 def disagreement(mine: Iterable[str], others: Iterable[str], my_words: frozenset[str], their_words: frozenset[str]) -> str:

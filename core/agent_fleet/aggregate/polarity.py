@@ -20,7 +20,7 @@ encrypt | decrypt
 open opens opened | close closes shut closed
 start begin | stop end
 grant granted given | revoke revoked
-allow accept permit allows possible | reject refuse deny forbid prevent impossible
+allow accept permit allows possible let | reject refuse deny forbid prevent impossible
 keep keeps retain | delete vanish discard
 keep | skip omit remove ignore
 handle respect | ignore
@@ -35,6 +35,12 @@ old | new
 first | last
 min minimum | max maximum
 left | right
+all every | only some few
+north northern | south southern
+east eastern | west western
+top | bottom
+early earlier | late later
+rise rises increase increases | fall falls fell decrease
 inner | outer
 internal | external
 positive | negative
@@ -63,13 +69,14 @@ profit gain | loss
 can may possible | cannot can't impossible
 """
 # These deny the deed that follows them, those of things the thing: "does not rotate the key", "lacks a rate limit".
-_OF_DEEDS = frozenset("not never cannot can't nothing nobody neither nor hardly unable against".split())
+_OF_DEEDS = frozenset("not never cannot can't nothing nobody neither nor hardly unable against unless otherwise".split())
 _OF_THINGS = frozenset(
-    "no without none lacks lack lacking missing omits omit lacked omitted prevents prevent preventing ignores ignored ignoring".split()
+    "no without none lacks lack lacking missing omits omit prevents prevent preventing".split()
 )
 # These deny what stands before them: "the tax number is missing", "is imported nowhere".
 _BACKWARD = frozenset("missing nowhere absent".split())
-_INSTEAD = ("instead", "rather")
+# What holds under a condition can be told by its contrary: "unless it is renewed", "if it is not renewed".
+_CONDITIONS = frozenset("if unless otherwise whenever until".split())
 _LIGHT = frozenset("call calls called use uses takes take taking make makes get gets".split())
 _THROUGH = STOP | _LIGHT | frozenset("longer yet ever able possible necessary".split())
 _PREFIXES = ("un", "non-", "non")
@@ -87,13 +94,26 @@ def _poles() -> dict[str, tuple[tuple[int, bool], ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Polarity:
-    """Stems that are affirmed and denied, and poles by axis; `turned` are those that a negation gave, `negations` counts these."""
+    """Stems that are affirmed and denied, and stems with the pole of each axis where they stand.
+
+    `turned` are the poles that a negation gave, `negations` counts these.
+    """
 
     affirmed: frozenset[str]
     denied: frozenset[str]
-    poles: frozenset[tuple[int, bool]]
+    signs: frozenset[tuple[str, int, bool]]
     turned: frozenset[tuple[int, bool]]
     negations: int
+
+    @property
+    def poles(self) -> frozenset[tuple[int, bool]]:
+        """On which side of which axis the text stands; it may stand on both."""
+        return frozenset((axis, side) for _, axis, side in self.signs)
+
+    def agrees(self, mine: str, other: Polarity, others: str) -> bool:
+        """Whether the two words stand on one side of an axis, and so may say the same."""
+        here = {(axis, side) for word, axis, side in self.signs if word == mine}
+        return any(word == others and (axis, side) in here for word, axis, side in other.signs)
 
     def explains(self, other: Polarity) -> bool:
         """Whether the one says with a negation what the other says without: "is not closed" and "stays open"."""
@@ -115,26 +135,32 @@ class Compass:
         """What the text affirms and denies."""
         affirmed: set[str] = set()
         denied: set[str] = set()
-        poles: set[tuple[int, bool]] = set()
+        signs: set[tuple[str, int, bool]] = set()
         turned: set[tuple[int, bool]] = set()
         negations = 0
         for clause in text.clauses:
             no = _denied_places(clause)
-            negations += sum(_is_negation(clause, place) for place in range(len(clause)))
+            denials = sum(_is_negation(clause, place) for place in range(len(clause)))
+            negations += denials
+            conditional = not _CONDITIONS.isdisjoint(clause)
             for place, word in enumerate(clause):
                 root, inner = _unprefixed(word)
                 negated = (place in no) != inner
                 if word in _OF_DEEDS or word in _OF_THINGS or word in _BACKWARD:
                     root = "a"  # a word of denial says nothing else; its poles still count
-                if root not in STOP and not root[0].isdigit():
-                    (denied if negated else affirmed).add(stem(root))
                 for axis, side in self._poles.get(stem(word), ()):
                     if word == "on" and not _is_switch(clause, place):
                         continue
-                    poles.add((axis, side != (place in no)))
+                    signs.add((stem(word), axis, side != (place in no)))
                     if place in no:
                         turned.add((axis, not side))
-        return Polarity(frozenset(affirmed), frozenset(denied), frozenset(poles), frozenset(turned), negations)
+                if root in STOP or not root.replace("-", "").isalpha():
+                    continue
+                if negated and not conditional:
+                    denied.add(stem(root))
+                elif not denials and not conditional:
+                    affirmed.add(stem(root))
+        return Polarity(frozenset(affirmed), frozenset(denied), frozenset(signs), frozenset(turned), negations)
 
 
 def disagreement(mine: Polarity, other: Polarity) -> str:
@@ -168,8 +194,7 @@ def _denied_places(clause: tuple[str, ...]) -> frozenset[int]:
 
 def _is_of_deed(clause: tuple[str, ...], place: int) -> bool:
     word = clause[place]
-    instead = word in _INSTEAD and clause[place + 1 : place + 2] in (("of",), ("than",))
-    return word in _OF_DEEDS or word.endswith(("n't", "n’t")) or instead
+    return word in _OF_DEEDS or word.endswith(("n't", "n’t"))
 
 
 def _is_negation(clause: tuple[str, ...], place: int) -> bool:

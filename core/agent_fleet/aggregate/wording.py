@@ -38,7 +38,7 @@ def plain(text: str) -> str:
     flat = unicodedata.normalize("NFKC", text)
     flat = _BULLET.sub("", flat)
     flat = _EMPHASIS.sub("", _MARKUP.sub("", flat, count=1) if _MARKUP.match(flat) else flat)
-    flat = _THOUSANDS.sub("", flat)
+    flat = _THOUSANDS.sub("", flat).replace("%", " percent")
     return _SPACE.sub(" ", flat).strip().rstrip(".!")
 
 
