@@ -29,6 +29,7 @@ FLOORS = {
     "agent_fleet.capacity": 2,
     "agent_fleet.machine": 2,
     "agent_fleet.cost": 2,
+    "agent_fleet.aggregate": 2,
     "agent_fleet.checklist": 2,
     "agent_fleet.throttle": 2,
     "agent_fleet.health": 2,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pluggy
 
-from agent_fleet.protocols import Check, Lane, Policy, Probe, Provider
+from agent_fleet.protocols import Check, Embedder, Lane, Policy, Probe, Provider
 
 if TYPE_CHECKING:
     from agent_fleet.config import Config
@@ -41,6 +41,11 @@ class Offers(Protocol):
     @hookspec
     def fleet_policies(self, config: Config) -> Iterable[Policy]:
         """Offer rules that cap the number of workers or make a task wait."""
+        ...
+
+    @hookspec
+    def fleet_embedders(self, config: Config) -> Iterable[Embedder]:
+        """Offer ways to turn texts into vectors, by which answers that say the same in other words are found."""
         ...
 
     @hookspec

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from agent_fleet.accounts.spec import Account, AccountSpec, HookSaid
 from agent_fleet.accounts.values import QuotaReading
@@ -22,6 +22,9 @@ from agent_fleet.model import (
     Task,
     Worker,
 )
+
+if TYPE_CHECKING:
+    import numpy
 
 
 class Probe(Protocol):
@@ -240,6 +243,26 @@ class Policy(Protocol):
 
     def hold(self, task: Task, board: Board) -> Hold | None:
         """Why this task must wait, or None."""
+        ...
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors whose dot product says how alike they are in meaning."""
+
+    @property
+    def name(self) -> str: ...
+
+    def usable(self) -> str | None:
+        """None, or the reason in words why it cannot be used on this machine."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> numpy.ndarray[Any, Any]:
+        """One row of unit length for each text, as 32-bit floats; a text without words gives a row of zeros."""
+        ...
+
+    @property
+    def calibration(self) -> tuple[float, float, float, float] | None:
+        """Weights of cosine, matched words, unmatched words, and the constant; None: only a cosine at the bound collapses."""
         ...
 
 

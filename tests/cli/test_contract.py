@@ -14,7 +14,7 @@ from agent_fleet.commands.table import COMMANDS, GROUPS
 from agent_fleet.errors import CODES
 from support.project import BOOT, Project
 
-QUEUE_COMMANDS = "blocked status list show log unblock reset verify claim heartbeat done block fail".split()  # noqa: SIM905 -- reads better
+QUEUE_COMMANDS = "blocked status list show log unblock reset verify claim heartbeat done block fail".split()
 NEEDS_TASK = ("show", "log", "heartbeat", "done", "block", "fail")
 EXTRA = {"done": ("--result", "x"), "block": ("--reason", "x"), "fail": ("--reason", "x")}
 

@@ -1,0 +1,1 @@
+"""Many answers to one report: validation, duplicates, verification, coverage."""

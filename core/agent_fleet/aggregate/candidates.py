@@ -1,7 +1,7 @@
 """Which pairs are worth a look: found without comparing every text with every other. Pure.
 
-By words: two sets that share `least` of all their words share one of the rarest (1 − least) of either, so only texts with a rare word
-in common are compared (prefix filtering; Chaudhuri et al., 2006). By vectors: blocks of one matrix product, the nearest few of each.
+By words: two sets that share `least` of all their words share one of the rarest (1 − least) of either, so only texts with a rare
+word in common are compared (prefix filtering; Chaudhuri et al., 2006). By vectors: blocks of one matrix product, the nearest few.
 """
 
 from __future__ import annotations

@@ -8,12 +8,13 @@ from agent_fleet.aggregate.wording import STOP, Words, stem
 Roles = frozenset[tuple[str, str]]
 
 _OPPOSED = {"from": "to", "earlier": "later", "new": "old", "does": "suffers"}
+_TIMES = ("before", "after", "once")
 _REACH = 2
 _NEAR = 6
 # Verbs by the forms that are no nouns: "the import of contacts" does nothing to anything.
 _DEEDS = frozenset(
-    "imports imported calls called uses used blocks blocked depends extends extended owns triggers triggered beats exceeds overtakes "
-    "deletes deleting deleted wraps wrapped includes precedes follows".split()
+    "imports imported calls called uses used blocks blocked depends extends extended owns triggers triggered beats exceeds "
+    "overtakes deletes deleting deleted wraps wrapped includes precedes follows".split()
 )
 # Here one word with another part is enough; times and deeds are told in too many ways.
 _SURE = frozenset(("from", "new"))
@@ -22,10 +23,14 @@ _SURE = frozenset(("from", "new"))
 def roles(text: Words) -> Roles:
     """Words with the part that they play."""
     found: set[tuple[str, str]] = set()
-    for clause in text.clauses:
+    for number, clause in enumerate(text.clauses):
         for place, word in enumerate(clause):
             for role, hit in _at(clause, place, word):
                 found.update((role, each) for each in hit)
+        if clause[0] in _TIMES and len(text.clauses) > 1:
+            beside = text.clauses[number - 1 if number else 1]
+            role = "earlier" if clause[0] == "before" else "later"
+            found.update((role, each) for each in (_last(beside, 3) if number else _next(beside, 4)))
     return frozenset(found)
 
 
@@ -34,7 +39,7 @@ def disagreement(mine: Roles, other: Roles) -> str:
     for role, opposite in _OPPOSED.items():
         here = _only(mine, role, opposite) & _only(other, opposite, role)
         there = _only(mine, opposite, role) & _only(other, role, opposite)
-        if here and there or (role in _SURE and (here or there)):
+        if (here and there) or (role in _SURE and (here or there)):
             return f"{min(here | there)} has another part: {role} and {opposite}"
     return ""
 
@@ -57,9 +62,7 @@ def _is_anchor(clause: tuple[str, ...], place: int) -> bool:
     word = clause[place]
     if "." in word:
         return False  # a measure or version is told with so many words that their places prove nothing
-    return word[0].isdigit() or (
-        word.removesuffix("s") in UNITS and not (place and clause[place - 1][0].isdigit())
-    )
+    return word[0].isdigit() or (word.removesuffix("s") in UNITS and not (place and clause[place - 1][0].isdigit()))
 
 
 def exchanged(mine: Roles, other: Roles) -> str:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from agent_fleet.aggregate.candidates import by_vectors, by_words
 from agent_fleet.aggregate.facts import FactReader, Facts, doubt, veto
 from agent_fleet.aggregate.grouping import groups
-from agent_fleet.aggregate.likeness import Bounds, Embedder, Judge, Likeness
+from agent_fleet.aggregate.likeness import Bounds, Judge, Likeness
 from agent_fleet.aggregate.wording import plain
+from agent_fleet.protocols import Embedder
 
 # Beyond this many characters only equal texts are the same: facts of a whole document say little about it, and cost much.
 LONGEST = 4000
@@ -31,7 +32,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """For each sample the place of its group's first, how it came there, and the pairs to be asked about; `asked` counts all of these."""
+    """For each sample the place of its group's first, how it came there, and the pairs to ask about: `asked` of them in all."""
 
     first: tuple[int, ...]
     link: tuple[Likeness | None, ...]
@@ -81,10 +82,13 @@ def _distinct(samples: Sequence[Sample]) -> _Distinct:
     return found
 
 
-def _judged(distinct: _Distinct, judge: Judge, bounds: Bounds, embedder: Embedder | None) -> dict[tuple[int, int], Likeness]:
-    comparable = [place for place, facts in enumerate(distinct.facts) if facts is not None and facts.stems]
+def _judged(
+    distinct: _Distinct, judge: Judge, bounds: Bounds, embedder: Embedder | None
+) -> dict[tuple[int, int], Likeness]:
+    facts = {place: each for place, each in enumerate(distinct.facts) if each is not None and each.stems}
+    comparable = list(facts)
     cosines: dict[tuple[int, int], float | None] = {}
-    for one, two in by_words([_facts(distinct, place).stems for place in comparable], bounds.ask_words):
+    for one, two in by_words([each.stems for each in facts.values()], bounds.ask_words):
         cosines[comparable[one], comparable[two]] = None
     if embedder is not None and comparable:
         vectors = embedder.embed([distinct.flat[place] for place in comparable])
@@ -94,18 +98,9 @@ def _judged(distinct: _Distinct, judge: Judge, bounds: Bounds, embedder: Embedde
         for (first, second), known in cosines.items():
             if known is None:
                 cosines[first, second] = float(vectors[row[first]] @ vectors[row[second]])
-    judge.learn(_facts(distinct, place) for place in {place for pair in cosines for place in pair})
-    judged = {
-        (one, two): judge.judge(_facts(distinct, one), _facts(distinct, two), cosine)
-        for (one, two), cosine in sorted(cosines.items(), key=lambda item: item[0])
-    }
+    judge.learn(facts[place] for place in sorted({place for pair in cosines for place in pair}))
+    judged = {pair: judge.judge(facts[pair[0]], facts[pair[1]], cosines[pair]) for pair in sorted(cosines)}
     return {pair: each for pair, each in judged.items() if each.verdict != "apart"}
-
-
-def _facts(distinct: _Distinct, place: int) -> Facts:
-    facts = distinct.facts[place]
-    assert facts is not None  # only places with facts are compared
-    return facts
 
 
 def _kinds(facts: Sequence[Facts | None]) -> tuple[Callable[[int], int], Callable[[int, int], bool]]:
@@ -118,7 +113,9 @@ def _kinds(facts: Sequence[Facts | None]) -> tuple[Callable[[int], int], Callabl
         pair = (min(one, two), max(one, two))
         if pair not in known:
             mine, other = facts[one], facts[two]
-            known[pair] = one != two and (mine is None or other is None or bool(veto(mine, other) or doubt(mine, other)))
+            known[pair] = one != two and (
+                mine is None or other is None or bool(veto(mine, other) or doubt(mine, other))
+            )
         return known[pair]
 
     return kind.__getitem__, apart

@@ -64,7 +64,7 @@ def veto(mine: Facts, other: Facts) -> str:
     """Why these two cannot be the same, in words; empty if no fact says so. It is symmetric."""
     if mine is other:
         return ""
-    first, second = (mine, other) if _order(mine) <= _order(other) else (other, mine)
+    first, second = sorted((mine, other), key=_order)
     return (
         _fields(first.fields, second.fields)
         or quantities.disagreement(first.quantities, second.quantities)
@@ -85,6 +85,9 @@ def doubt(mine: Facts, other: Facts) -> str:
     negation more the opposite, even where no list knows the words.
     """
     mine, other = sorted((mine, other), key=_order)
+    more = quantities.unmatched(mine.quantities, other.quantities) or quantities.unmatched(other.quantities, mine.quantities)
+    if more:
+        return f"only one of them says {more}"
     here, there = ([word for clause in each.clauses for word in clause] for each in (mine, other))
     matcher = SequenceMatcher(None, here, there, autojunk=False)
     if matcher.ratio() >= _TEMPLATE:
@@ -109,8 +112,8 @@ def _alone(some: list[str], others: list[str]) -> list[str]:
     return sorted(word for word in set(some) - set(others) if not polarity.is_denial(word))
 
 
-def _order(facts: Facts) -> tuple[tuple[str, ...], ...]:
-    return facts.clauses
+def _order(facts: Facts) -> tuple[tuple[tuple[str, ...], ...], list[str], list[str]]:
+    return facts.clauses, sorted(map(str, facts.quantities)), sorted(facts.mentions)
 
 
 def overlap(mine: frozenset[str], other: frozenset[str]) -> float:
@@ -124,7 +127,9 @@ def _fields(mine: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]])
     return next((f"{name} differs" for name in sorted(here.keys() & there.keys()) if here[name] != there[name]), "")
 
 
-def _difference(mine: frozenset[str], other: frozenset[str], my_words: frozenset[str], their_words: frozenset[str]) -> str:
+def _difference(
+    mine: frozenset[str], other: frozenset[str], my_words: frozenset[str], their_words: frozenset[str]
+) -> str:
     here, there = sorted(mine - their_words), sorted(other - my_words)
     return f"{here[0]} is not {there[0]}" if here and there else ""
 
@@ -133,7 +138,7 @@ def _turned(mine: Facts, other: Facts) -> str:
     """The same words in the same places but for a few that were exchanged; whole phrases may move, and the voice may change."""
     here = [word for clause in mine.clauses for word in clause]
     there = [word for clause in other.clauses for word in clause]
-    if len(here) != len(there):
+    if len(here) != len(there) or ("by" in mine.vocabulary) != ("by" in other.vocabulary):
         return ""
     moved = [place for place, word in enumerate(here) if word != there[place]]
     if not moved or len(moved) > max(2, _MOVED * len(here)):
@@ -145,7 +150,9 @@ def _turned(mine: Facts, other: Facts) -> str:
 
 def _exchanged(mine: Facts, other: Facts) -> str:
     """Two words that each stand in the other's phrase."""
-    partner = [max(other.phrases, key=lambda each: overlap(frozenset(phrase), frozenset(each))) for phrase in mine.phrases]
+    partner = [
+        max(other.phrases, key=lambda each: overlap(frozenset(phrase), frozenset(each))) for phrase in mine.phrases
+    ]
     for first, one in enumerate(mine.phrases):
         for second, two in enumerate(mine.phrases[:first]):
             if partner[first] == partner[second]:

@@ -10,7 +10,9 @@ K = TypeVar("K", bound=Hashable)
 MOST_KINDS = 24
 
 
-def groups(count: int, pairs: Iterable[tuple[float, int, int]], kind: Callable[[int], K], apart: Callable[[K, K], bool]) -> list[int]:
+def groups(
+    count: int, pairs: Iterable[tuple[float, int, int]], kind: Callable[[int], K], apart: Callable[[K, K], bool]
+) -> list[int]:
     """For each place the smallest place of its group.
 
     Two groups are joined by their strongest pair unless a kind of the one must stay apart from a kind of the other. A group

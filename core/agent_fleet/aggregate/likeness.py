@@ -8,36 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent_fleet.aggregate.facts import Facts, doubt, overlap, veto
 from agent_fleet.aggregate.wording import stem
+from agent_fleet.protocols import Embedder
 
 if TYPE_CHECKING:
     import numpy
 
 Verdict = Literal["same", "ask", "apart"]
 MATCH = 0.45
-
-
-class Embedder(Protocol):
-    """Turns texts into vectors whose dot product says how alike they are in meaning."""
-
-    @property
-    def name(self) -> str: ...
-
-    def usable(self) -> str | None:
-        """None, or the reason in words why it cannot be used on this machine."""
-        ...
-
-    def embed(self, texts: Sequence[str]) -> numpy.ndarray[Any, Any]:
-        """One row of unit length for each text, as 32-bit floats; a text without words gives a row of zeros."""
-        ...
-
-    @property
-    def calibration(self) -> tuple[float, float, float, float] | None:
-        """Weights of cosine, matched words, unmatched words, and the constant; None: only a cosine at the bound collapses."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +31,7 @@ class Bounds:
 
     words: float = 0.7
     cosine: float = 0.95
-    score: float = 0.65
+    score: float = 0.6
     ask_words: float = 0.45
     ask_score: float = 0.4
     near: float = 0.6
@@ -123,4 +104,3 @@ def matches(
                 table[row, column] = 1.0
     here, there = table.max(1), table.max(0)
     return float(min(here.mean(), there.mean())), int(min((here < MATCH).sum(), (there < MATCH).sum()))
-

@@ -24,10 +24,14 @@ _CODE = re.compile(
     r"|[A-Za-z]+\d\w*|\d+[A-Za-z_]\w*[a-f\d_]\w*"  # letters with digits, hashes
     r")"
 )
-_NOT_FILES = re.compile(r"(?:[eE]\.g|i\.e|a\.m|p\.m|U\.S|etc)\.?$|^\d+(?:st|nd|rd|th|ms|s|h|kb|mb|gb|kib|mib|gib|x)$", re.I)
+_NOT_FILES = re.compile(
+    r"(?:[eE]\.g|i\.e|a\.m|p\.m|U\.S|etc)\.?$|^\d+(?:st|nd|rd|th|ms|s|h|kb|mb|gb|kib|mib|gib|x)$|^(?:[KMGT]i?B|[kMG]Hz)$",
+    re.I,
+)
 _PROPER = re.compile(r"(?<![\w/.-])(?:[A-ZÀ-Þ][\w’'-]*\w|[A-Z]{2,})(?!\w|[/.(]\w)")
 _KINDS = re.compile(
-    r"(?i:function|class|method|variable|column|table|field|flag|option|header|parameter|module|package|property|constant|enum|library) "
+    r"(?i:function|class|method|variable|column|table|field|flag|option|header|parameter|module|package|property|constant|enum"
+    r"|library) "
     r"([A-Z]\w+|[a-z]\w*[a-rt-z])(?!\w)"
 )
 _SENTENCE = re.compile(r"(?:^|[.!?:;]\s+|\n\s*[-*•]?\s*)\W*$")
@@ -63,7 +67,9 @@ def named(text: str) -> frozenset[str]:
     return frozenset(match[1].lower() for match in _KINDS.finditer(text) if match[1].lower() not in STOP)
 
 
-def disagreement(mine: Iterable[str], others: Iterable[str], my_words: frozenset[str], their_words: frozenset[str]) -> str:
+def disagreement(
+    mine: Iterable[str], others: Iterable[str], my_words: frozenset[str], their_words: frozenset[str]
+) -> str:
     """What each of two texts mentions that the other has nowhere, in words; empty if one mentions no more than the other."""
     left, right = frozenset(mine), frozenset(others)
     here = sorted(each for each in left if not _has(each, right, their_words))

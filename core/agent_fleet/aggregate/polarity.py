@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from agent_fleet.aggregate.wording import STOP, Words, stem
 
-# One axis a line: a pole, a bar, the other pole. A negation before a word turns it to the other pole.
+# One axis a line: a pole, a bar, the other pole; a negation before a word turns it to the other pole. With a slash it does
+# not: what is not uploaded is not downloaded for that.
 _AXES = """
 pass passed green works working worked | fail failure broken red
 success succeed successful | fail failure unsuccessful
 enable activate on | disable deactivate off
-add insert install | remove delete uninstall drop
-increase raise raised grow up higher above upgrade rise | decrease lower reduce shrink down below downgrade cut
-upload | download
-import | export
-encode | decode
-encrypt | decrypt
+add insert install / remove delete uninstall drop
+increase raise raised grow up higher above upgrade rise / decrease lower reduce shrink down below downgrade cut
+upload / download
+import / export
+encode / decode
+encrypt / decrypt
 open opens opened | close closes shut closed
 start begin | stop end
-grant granted given | revoke revoked
+grant granted given / revoke revoked
 allow accept permit allows possible let | reject refuse deny forbid prevent impossible
 keep keeps retain | delete vanish discard
 keep | skip omit remove ignore
@@ -31,31 +33,31 @@ synchronous sync | asynchronous async
 required mandatory | optional
 valid | invalid
 true | false
-old | new
-first | last
-min minimum | max maximum
-left | right
+old / new
+first / last
+min minimum / max maximum
+left / right
 all every | only some few
-north northern | south southern
-east eastern | west western
-top | bottom
-early earlier | late later
-rise rises increase increases | fall falls fell decrease
-inner | outer
-internal | external
+north northern / south southern
+east eastern / west western
+top / bottom
+early earlier / late later
+rise rises increase increases / fall falls fell decrease
+inner / outer
+internal / external
 positive | negative
-faster fast | slower slow
+faster fast / slower slow
 stable | flaky unstable
 favour favor support recommend | against oppose
-strengthen stronger strong | weaken weak weaker
-linear | quadratic exponential
-hold keep | release
+strengthen stronger strong / weaken weak weaker
+linear / quadratic exponential
+hold keep / release
 lock locked | unlock unlocked
 read-only readonly | writable
 present | missing absent
 resolve resolved fixed | unresolved unfixed
 inside | outside
-more | less fewer
+more / less fewer
 equal | unequal
 complete | incomplete partial
 correct right | incorrect wrong
@@ -63,16 +65,16 @@ bounded limited | unbounded unlimited
 show visible | hide hidden invisible
 connect | disconnect
 compatible works work | incompatible
-best | worst
-cheapest | dearest
-profit gain | loss
+best / worst
+cheapest / dearest
+profit gain / loss
 can may possible | cannot can't impossible
 """
 # These deny the deed that follows them, those of things the thing: "does not rotate the key", "lacks a rate limit".
-_OF_DEEDS = frozenset("not never cannot can't nothing nobody neither nor hardly unable against unless otherwise".split())
-_OF_THINGS = frozenset(
-    "no without none lacks lack lacking missing omits omit prevents prevent preventing".split()
+_OF_DEEDS = frozenset(
+    "not never cannot can't nothing nobody neither nor hardly unable against unless otherwise".split()
 )
+_OF_THINGS = frozenset("no without none lacks lack lacking missing omits omit prevents prevent preventing".split())
 # These deny what stands before them: "the tax number is missing", "is imported nowhere".
 _BACKWARD = frozenset("missing nowhere absent".split())
 # What holds under a condition can be told by its contrary: "unless it is renewed", "if it is not renewed".
@@ -86,7 +88,7 @@ _REACH = 5
 def _poles() -> dict[str, tuple[tuple[int, bool], ...]]:
     poles: dict[str, set[tuple[int, bool]]] = {}
     for axis, line in enumerate(_AXES.strip().splitlines()):
-        for side, names in enumerate(line.split("|")):
+        for side, names in enumerate(re.split("[|/]", line)):
             for name in names.split():
                 poles.setdefault(stem(name), set()).add((axis, side == 0))
     return {name: tuple(sorted(found)) for name, found in poles.items()}
@@ -130,6 +132,7 @@ class Compass:
 
     def __init__(self) -> None:
         self._poles = _poles()
+        self._complements = frozenset(axis for axis, row in enumerate(_AXES.strip().splitlines()) if "|" in row)
 
     def read(self, text: Words) -> Polarity:
         """What the text affirms and denies."""
@@ -151,8 +154,10 @@ class Compass:
                 for axis, side in self._poles.get(stem(word), ()):
                     if word == "on" and not _is_switch(clause, place):
                         continue
-                    signs.add((stem(word), axis, side != (place in no)))
-                    if place in no:
+                    if place not in no:
+                        signs.add((stem(word), axis, side))
+                    elif axis in self._complements:
+                        signs.add((stem(word), axis, not side))
                         turned.add((axis, not side))
                 if root in STOP or not root.replace("-", "").isalpha():
                     continue
@@ -184,9 +189,8 @@ def _denied_places(clause: tuple[str, ...]) -> frozenset[int]:
     for place, word in enumerate(clause):
         if _is_of_deed(clause, place):
             places ^= set(_ahead(clause, place, 1) or _light(clause, place) or _behind(clause, place, 1))
-        elif word in _OF_THINGS:
-            if clause[place + 1 : place + 2] not in (("from",), ("in",), ("on",)):
-                places ^= set(_ahead(clause, place, 2))
+        elif word in _OF_THINGS and clause[place + 1 : place + 2] not in (("from",), ("in",), ("on",)):
+            places ^= set(_ahead(clause, place, 2))
         if word in _BACKWARD:
             places |= set(_behind(clause, place, 2))
     return frozenset(places)

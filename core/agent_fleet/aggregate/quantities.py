@@ -1,6 +1,7 @@
 """Numbers with their units, dates and versions, as facts that must agree. Pure.
 
-Units are turned into one base within their dimension, so that 5,000 ms is 5 s, and 5 s is not 5 min. KB is 1,000 and KiB 1,024 bytes.
+Units are turned into one base within their dimension, so that 5,000 ms is 5 s, and 5 s is not 5 min. KB is 1,000 bytes,
+KiB 1,024.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _SCALES: dict[str, dict[str, float]] = {
     "year": {"year": 1},
 }  # fmt: skip
 UNITS = {
-    name: (dimension, Fraction(scale))
+    name: (dimension, Fraction(str(scale)))
     for dimension, scales in _SCALES.items()
     for names, scale in scales.items()
     for name in names.split()
@@ -40,7 +41,7 @@ _SMALL = (
     "zero two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
     "nineteen twenty"
 ).split()
-_SPELLED = {word: 0 if word == "zero" else place + 1 for place, word in enumerate(_SMALL)} | {"once": 1, "twice": 2}
+_SPELLED = {word: 0 if word == "zero" else place + 1 for place, word in enumerate(_SMALL)} | {"twice": 2}
 _ORDINALS = {
     word: str(place + 2)
     for place, word in enumerate("second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split())
@@ -53,7 +54,8 @@ _DAY_MONTH = re.compile(rf"(?<!\w)(\d{{1,2}})(?:st|nd|rd|th)?\.? (?:of )?({_MONT
 _MONTH_DAY = re.compile(rf"(?<!\w)({_MONTH}) (\d{{1,2}})(?:st|nd|rd|th)?,? (\d{{4}})(?!\w)", re.I)
 _VERSION = re.compile(r"(?<![\w.])v?(\d+(?:\.\d+){2,}(?:[-+][\w.]+)?)(?!\w)", re.I)
 _NUMBER = re.compile(
-    r"(?P<mark>[$€])?\s?(?<![\w.])(?P<sign>-(?=\d)|minus )?(?P<digits>\d{1,3}(?:[,  ]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?P<unit>\s?(?:%|°[cf]\b|€|\$)|[\s-]?[a-zµ]+\b)?"
+    r"(?P<mark>[$€])?\s?(?<![\w.])(?P<sign>-(?=\d)|minus )?(?P<digits>\d{1,3}(?:[,  ]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
+    r"(?P<unit>\s?(?:%|°[cf]\b|€|\$)|[\s-]?[a-zµ]+\b)?"
     r"(?:(?= degrees)(?: degrees (?P<degrees>celsius|fahrenheit)))?",
     re.I,
 )
@@ -71,8 +73,10 @@ class Quantity:
     def agrees(self, other: Quantity) -> bool:
         """Whether both can be the same: equal in the base unit, or as written where one of them names no unit."""
         if self.dimension and other.dimension:
-            return self.dimension == other.dimension and self.value == other.value and (
-                self.value is not None or self.raw == other.raw
+            return (
+                self.dimension == other.dimension
+                and self.value == other.value
+                and (self.value is not None or self.raw == other.raw)
             )
         return self.raw == other.raw
 
@@ -92,7 +96,9 @@ def quantities(text: str) -> tuple[frozenset[Quantity], str]:
     found.update(Quantity(match[1].lower(), "version") for match in _VERSION.finditer(text))
     text = _VERSION.sub(" ", text)
     found.update(_numbers(text))
-    found.update(Quantity(_ORDINALS[match[1].lower()] if match[1] else match[2], "place") for match in _PLACE.finditer(text))
+    found.update(
+        Quantity(_ORDINALS[match[1].lower()] if match[1] else match[2], "place") for match in _PLACE.finditer(text)
+    )
     for match in _WORDS.finditer(text):
         found.add(_quantity(Fraction(_SPELLED[match[1].lower()]), (match[2] or "").lower()))
     return frozenset(found), text
@@ -101,9 +107,14 @@ def quantities(text: str) -> tuple[frozenset[Quantity], str]:
 def disagreement(mine: Iterable[Quantity], others: Iterable[Quantity]) -> str:
     """What each of two texts says that the other does not, in words; empty if one says no more than the other."""
     left, right = tuple(mine), tuple(others)
-    here = sorted(str(each) for each in left if not any(each.agrees(other) for other in right))
-    there = sorted(str(each) for each in right if not any(each.agrees(other) for other in left))
-    return f"{here[0]} is not {there[0]}" if here and there else ""
+    here, there = unmatched(left, right), unmatched(right, left)
+    return f"{here} is not {there}" if here and there else ""
+
+
+def unmatched(mine: Iterable[Quantity], others: Iterable[Quantity]) -> str:
+    """The first by its text that the others do not have; empty if they have all."""
+    right = tuple(others)
+    return min((str(each) for each in mine if not any(each.agrees(other) for other in right)), default="")
 
 
 def _numbers(text: str) -> Iterable[Quantity]:

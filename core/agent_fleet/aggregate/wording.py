@@ -26,9 +26,17 @@ _SPACE = re.compile(r"\s+")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _WORD = re.compile(r"\w+(?:[’'._\-/:]\w+)*|->|→", re.UNICODE)
 _PHRASES = {
-    "left out": "omitted", "leaves out": "omits", "leave out": "omit", "turned on": "enabled", "switched on": "enabled",
-    "turned off": "disabled", "switched off": "disabled", "gets rid of": "removes", "get rid of": "remove", "in place of": "instead of",
-}  # fmt: skip
+    "left out": "omitted",
+    "leaves out": "omits",
+    "leave out": "omit",
+    "turned on": "enabled",
+    "switched on": "enabled",
+    "turned off": "disabled",
+    "switched off": "disabled",
+    "gets rid of": "removes",
+    "get rid of": "remove",
+    "in place of": "instead of",
+}
 _PHRASE = re.compile(rf"(?<!\w)(?:{'|'.join(_PHRASES)})(?!\w)")
 _CLAUSE = re.compile(r"[,;:.!?](?=\s|$)|\s[–—-]\s|[()]")
 
@@ -64,7 +72,9 @@ def words(flat: str) -> Words:
     return Words(tuple(clause for clause in clauses if clause))
 
 
-_OPENERS = frozenset("on in at after before with for if because when while although during from until since as that which".split())
+_OPENERS = frozenset(
+    "on in at after before with for if because when while although during from until since as that which".split()
+)
 
 
 def phrases(text: Words) -> list[tuple[str, ...]]:
@@ -99,7 +109,7 @@ _IRREGULAR = dict(
 
 @cache
 def _stemmer() -> Any:
-    import snowballstemmer
+    import snowballstemmer  # type: ignore[import-untyped]  # it has no stubs
 
     return snowballstemmer.stemmer("english")
 

@@ -26,6 +26,7 @@ PACKAGES = (
     "agent_fleet_providers",
     "agent_fleet_policies",
     "agent_fleet_checks",
+    "agent_fleet_embedders",
 )
 SCRIPTS = ("fleet", "agent-fleet")
 
