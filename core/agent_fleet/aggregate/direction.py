@@ -7,7 +7,7 @@ from agent_fleet.aggregate.wording import STOP, Words, stem
 
 Roles = frozenset[tuple[str, str]]
 
-_OPPOSED = {"from": "to", "earlier": "later", "new": "old", "does": "suffers"}
+_OPPOSED = {"from": "to", "earlier": "later", "new": "old", "ahead": "behind", "does": "suffers"}
 _TIMES = ("before", "after", "once")
 _REACH = 2
 _NEAR = 6
@@ -92,6 +92,8 @@ def _at(clause: tuple[str, ...], place: int, word: str) -> list[tuple[str, list[
         return [("from", _last(before)), ("to", _next(after))]
     if word in ("to", "into"):
         return [("to", _next(after, 1)), *([("from", _last(before, 1))] if "from" not in before else [])]
+    if word == "than":
+        return [("ahead", _last(before)), ("behind", _next(after))]
     if word == "from" or (word == "out" and after[:1] == ("of",)):
         return [("from", _next(after, 1))]
     if word == "before":

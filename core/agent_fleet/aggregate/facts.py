@@ -85,7 +85,9 @@ def doubt(mine: Facts, other: Facts) -> str:
     negation more the opposite, even where no list knows the words.
     """
     mine, other = sorted((mine, other), key=_order)
-    more = quantities.unmatched(mine.quantities, other.quantities) or quantities.unmatched(other.quantities, mine.quantities)
+    more = quantities.unmatched(mine.quantities, other.quantities) or quantities.unmatched(
+        other.quantities, mine.quantities
+    )
     if more:
         return f"only one of them says {more}"
     here, there = ([word for clause in each.clauses for word in clause] for each in (mine, other))

@@ -41,7 +41,7 @@ _SMALL = (
     "zero two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
     "nineteen twenty"
 ).split()
-_SPELLED = {word: 0 if word == "zero" else place + 1 for place, word in enumerate(_SMALL)} | {"twice": 2}
+_SPELLED = {word: 0 if word == "zero" else place + 1 for place, word in enumerate(_SMALL)} | {"once": 1, "twice": 2}
 _ORDINALS = {
     word: str(place + 2)
     for place, word in enumerate("second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split())
@@ -59,6 +59,8 @@ _NUMBER = re.compile(
     r"(?:(?= degrees)(?: degrees (?P<degrees>celsius|fahrenheit)))?",
     re.I,
 )
+# "once the cache is filled" is no number.
+_ONCE = re.compile(r"(?<![\w-])once(?=\s+(?:the|an?|it|they|he|she|this|that|these|its|all|more|\d)\b)", re.I)
 _WORDS = re.compile(rf"(?<![\w-])({'|'.join(_SPELLED)})(?:[\s-]([a-z]+))?(?![\w-])", re.I)
 
 
@@ -99,7 +101,7 @@ def quantities(text: str) -> tuple[frozenset[Quantity], str]:
     found.update(
         Quantity(_ORDINALS[match[1].lower()] if match[1] else match[2], "place") for match in _PLACE.finditer(text)
     )
-    for match in _WORDS.finditer(text):
+    for match in _WORDS.finditer(_ONCE.sub(" ", text)):
         found.add(_quantity(Fraction(_SPELLED[match[1].lower()]), (match[2] or "").lower()))
     return frozenset(found), text
 

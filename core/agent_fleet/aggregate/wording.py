@@ -120,4 +120,7 @@ def stem(word: str) -> str:
     word = word.removesuffix("'s").removesuffix("’s")
     joined = word.replace("-", "")
     word = _IRREGULAR.get(word, joined if joined.isalpha() else word)
-    return str(_stemmer().stemWord(word)) if word.isalpha() and len(word) > 2 else word
+    if not word.isalpha() or len(word) <= 2:
+        return word
+    root = str(_stemmer().stemWord(word))
+    return _IRREGULAR.get(root, root)
