@@ -59,7 +59,7 @@ def digest(text: str, fields: Iterable[tuple[str, str]] = ()) -> bytes:
 
 
 def group(samples: Sequence[Sample], bounds: Bounds, embedder: Embedder | None = None) -> Grouping:
-    """Group the samples. The groups do not depend on the order of the samples, and grouping the firsts again changes nothing."""
+    """Group the samples. The groups do not depend on the order of the samples."""
     distinct = _distinct(samples)
     judge = Judge(bounds, embedder)
     judged = _judged(distinct, judge, bounds, embedder)

@@ -31,7 +31,7 @@ class Bounds:
 
     words: float = 0.7
     cosine: float = 0.95
-    score: float = 0.7
+    score: float = 0.75
     ask_words: float = 0.45
     ask_score: float = 0.4
     near: float = 0.6

@@ -12,7 +12,7 @@ from agent_fleet.aggregate.duplicates import LONGEST, Grouping, Sample, digest, 
 from agent_fleet.aggregate.likeness import Bounds
 from agent_fleet.aggregate.outputs import DONE, Output, from_json
 from agent_fleet.aggregate.report import Entry, Link, Question, Rate, Refused, Report, verdict
-from agent_fleet.aggregate.shelf import FileShelf, MemoryShelf, Shelf
+from agent_fleet.aggregate.shelf import MemoryShelf, Shelf
 from agent_fleet.aggregate.verification import Checker, Inspection, Terms, Verification
 from agent_fleet.errors import FleetError
 from agent_fleet.protocols import Embedder
@@ -171,13 +171,12 @@ def aggregate_lines(
     asked: Iterable[str] | None = None,
     embedder: Embedder | None = None,
     checker: Checker | None = None,
-    directory: str | None = None,
+    shelf: Shelf,
 ) -> Report:
-    """The same from JSON Lines; the answers lie in a temporary file in `directory`, memory holds `LONGEST` characters of each.
+    """The same from JSON Lines; with a `FileShelf` the answers lie in a file, and memory holds `LONGEST` characters of each at most.
 
     A line that is no output is kept aside under its number, and nothing is said of what it might have answered.
     """
-    shelf = FileShelf(directory)
     aggregation = Aggregation(contract, settings, asked=asked, embedder=embedder, checker=checker, shelf=shelf)
     for number, line in enumerate(lines, start=1):
         if not line.strip():

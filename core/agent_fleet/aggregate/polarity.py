@@ -68,6 +68,57 @@ compatible works work | incompatible
 best / worst
 cheapest / dearest
 profit gain / loss
+appear appears stay stays remain remains | disappear disappears vanish vanishes
+arrive / depart
+win / lose
+buy / sell
+push / pull
+attach mount / detach unmount
+load / unload
+merge / split
+expand / collapse
+create / destroy
+register / unregister
+subscribe / unsubscribe
+pause suspend / resume
+compress / decompress
+approve confirm / reject deny
+obey / violate
+trust / distrust
+active / inactive
+available | unavailable
+known | unknown
+used | unused
+supported | unsupported
+expected | unexpected
+authenticated | unauthenticated
+reachable | unreachable
+sufficient | insufficient
+consistent | inconsistent
+accurate | inaccurate
+deterministic | random
+manual / automatic
+static / dynamic
+horizontal / vertical
+ascending / descending
+incoming / outgoing
+upstream / downstream
+online / offline
+wide / narrow
+hot / cold
+full / empty
+clean / dirty
+cheap / expensive
+busy / idle
+lazy / eager
+legal / illegal
+explicit / implicit
+mutable | immutable
+alive / dead
+odd / even
+evenly / unevenly
+day / night
+winter / summer
 can may possible | cannot can't impossible
 """
 # These deny the deed that follows them, those of things the thing: "does not rotate the key", "lacks a rate limit".

@@ -41,10 +41,13 @@ class MemoryShelf:
 
 
 class FileShelf:
-    """In a temporary file without a name, which goes with this object; memory holds two numbers for each output."""
+    """In a temporary file without a name, in `directory` or where the system keeps such files; memory holds two numbers an output.
+
+    It is a context manager: what was put can be had until its end, so a report is written within it.
+    """
 
     def __init__(self, directory: str | None = None) -> None:
-        self._file: Any = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115  # closed by `close`, with the object
+        self._file: Any = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115  # closed by `__exit__`
         self._places: dict[str, tuple[int, int]] = {}
         self._end = 0
 
@@ -68,6 +71,8 @@ class FileShelf:
     def __contains__(self, key: object) -> bool:
         return key in self._places
 
-    def close(self) -> None:
-        """Let the file go; nothing can be had from it any more."""
+    def __enter__(self) -> FileShelf:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._file.close()
