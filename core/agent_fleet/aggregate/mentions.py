@@ -32,7 +32,7 @@ _PROPER = re.compile(r"(?<![\w/.-])(?:[A-ZÀ-Þ][\w’'-]*\w|[A-Z]{2,})(?!\w|[/.
 _KINDS = re.compile(
     r"(?i:function|class|method|variable|column|table|field|flag|option|header|parameter|module|package|property|constant|enum"
     r"|library) "
-    r"([A-Z]\w+|[a-z]\w*[a-rt-z])(?!\w)"
+    r"([A-Z]\w+|[a-z]\w*(?:-\w+)+|[a-z]\w*[a-rt-z])(?![\w-])"
 )
 _SENTENCE = re.compile(r"(?:^|[.!?:;]\s+|\n\s*[-*•]?\s*)\W*$")
 _PARTS = re.compile(r"[^\W_]+", re.UNICODE)

@@ -119,6 +119,15 @@ odd / even
 evenly / unevenly
 day / night
 winter / summer
+most / least
+over / under
+up upwards / down downwards
+above over / below under
+entire whole / partial
+strict / lax
+sooner / later
+opt-in / opt-out
+readable / unreadable
 can may possible | cannot can't impossible
 """
 # These deny the deed that follows them, those of things the thing: "does not rotate the key", "lacks a rate limit".
@@ -132,6 +141,7 @@ _BACKWARD = frozenset("missing nowhere absent".split())
 _CONDITIONS = frozenset("if unless otherwise whenever until".split())
 _LIGHT = frozenset("call calls called use uses takes take taking make makes get gets".split())
 _THROUGH = STOP | _LIGHT | frozenset("longer yet ever able possible necessary".split())
+_BEING = frozenset("is are was were be been being stays left".split())
 _PREFIXES = ("un", "non-", "non")
 _REACH = 5
 
@@ -293,4 +303,9 @@ def _unprefixed(word: str) -> tuple[str, bool]:
 
 def _is_switch(clause: tuple[str, ...], place: int) -> bool:
     before = clause[place - 1] if place else ""
-    return place == len(clause) - 1 or before.startswith(("turn", "switch", "set"))
+    after = clause[place + 1] if place + 1 < len(clause) else "by"
+    return (
+        before.startswith(("turn", "switch", "set"))
+        or (before in _BEING and after in ("by", "in", "for"))
+        or after == "by"
+    )
