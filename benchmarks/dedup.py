@@ -3,9 +3,9 @@
     python benchmarks/dedup.py [--size 10000] [--write benchmarks/README.md]
 
 It makes an environment of its own below `benchmarks/.envs` with this checkout and both libraries. semhash is given our vectors, so
-that it needs no network and the two differ by what they do with them. The answers are made from a seed: six sentence patterns about
-different files, lines and numbers, and for four in ten of them a second form by other formatting. Two that differ in a fact are never
-the same, so a pair that is put together wrongly is known.
+that it needs no network and the two differ by what they do with them. The answers are made from a seed: six sentence patterns
+about different files, lines and numbers, and for four in ten of them a second form by other formatting. Two that differ in a
+fact are never the same, so a pair that is put together wrongly is known.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ def answers(size: int) -> list[tuple[str, int]]:
 
 
 def ours(texts: Sequence[str], vectors: bool) -> list[int]:
-    from agent_fleet_embedders.wordllama import WordLlama
-
     from agent_fleet.aggregate.duplicates import Sample, group
     from agent_fleet.aggregate.likeness import Bounds
+    from agent_fleet_embedders.wordllama import WordLlama
 
     samples = [Sample(f"{place:06}", text) for place, text in enumerate(texts)]
     return list(group(samples, Bounds(), WordLlama() if vectors else None).first)
 
 
 def semhash(texts: Sequence[str]) -> list[int]:
-    from agent_fleet_embedders.wordllama import WordLlama
     from semhash import SemHash  # type: ignore[import-not-found]  # only in the environment of this benchmark
+
+    from agent_fleet_embedders.wordllama import WordLlama
 
     class Encoder:
         def encode(self, inputs: Sequence[str], **_: Any) -> Any:
@@ -136,7 +136,7 @@ def main() -> None:
             subprocess.run([sys.executable, "-m", "venv", str(ENV)], check=True)
             wanted = ["semhash", "datasketch", "-e", f"{ROOT}[dedup]"]
             subprocess.run([str(python), "-m", "pip", "install", "--quiet", *wanted], check=True)
-        os.execv(python, [str(python), __file__, "--inside", *sys.argv[1:]])
+        sys.exit(subprocess.run([str(python), __file__, "--inside", *sys.argv[1:]], check=False).returncode)
     text = measured(options.size)
     print(text)
     if options.write:

@@ -76,7 +76,7 @@ def test_it_does_not_matter_which_text_comes_first(one: str, two: str) -> None:
 
 
 def test_a_boilerplate_around_them_hides_no_difference() -> None:
-    around = "Please look at this carefully and report what you did in the usual form when you are done. {} Thank you for your help."
+    around = "Please look at this carefully and report what you did in the usual form. {} Thank you for your help."
     for one, two in APART[:9]:
         mine, other = READER.read(around.format(one + ".")), READER.read(around.format(two + "."))
         assert veto(mine, other) or doubt(mine, other), (one, two)

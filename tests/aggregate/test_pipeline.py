@@ -16,8 +16,8 @@ from markdown_it import MarkdownIt
 from agent_fleet.aggregate.outputs import Output, as_json, from_json
 from agent_fleet.aggregate.pipeline import Settings, aggregate, aggregate_lines
 from agent_fleet.aggregate.report import Report
-from agent_fleet.aggregate.shelf import FileShelf, MemoryShelf
 from agent_fleet.aggregate.sheets import write_html, write_json, write_markdown
+from agent_fleet.aggregate.shelf import FileShelf, MemoryShelf
 from agent_fleet.errors import FleetError
 
 HOSTILE = [
@@ -137,6 +137,7 @@ class Elements(html.parser.HTMLParser):
         self.seen: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
+        del attrs
         self.seen.add(tag)
 
 

@@ -8,6 +8,7 @@ from agent_fleet.aggregate.wording import STOP, Words, stem
 Roles = frozenset[tuple[str, str]]
 
 _OPPOSED = {"from": "to", "earlier": "later", "new": "old", "ahead": "behind", "does": "suffers"}
+_PAIRS = {"->": ("from", "to"), "→": ("from", "to"), "than": ("ahead", "behind")}
 _TIMES = ("before", "after", "once")
 _REACH = 2
 _NEAR = 6
@@ -88,16 +89,15 @@ def _only(found: Roles, role: str, not_role: str) -> frozenset[str]:
 
 def _at(clause: tuple[str, ...], place: int, word: str) -> list[tuple[str, list[str]]]:
     before, after = clause[:place], clause[place + 1 :]
-    if word in ("->", "→"):
-        return [("from", _last(before)), ("to", _next(after))]
     if word in ("to", "into"):
         return [("to", _next(after, 1)), *([("from", _last(before, 1))] if "from" not in before else [])]
-    if word == "than":
-        return [("ahead", _last(before)), ("behind", _next(after))]
     if word == "from" or (word == "out" and after[:1] == ("of",)):
         return [("from", _next(after, 1))]
     if word == "before":
         return [("later", _next(after)), ("earlier", _last(before, 3))]
+    if word in _PAIRS:
+        left, right = _PAIRS[word]
+        return [(left, _last(before)), (right, _next(after))]
     if word in ("after", "once"):
         return [("earlier", _next(after)), ("later", _last(before, 3))]
     if word in ("instead", "rather") or (word == "place" and before[-1:] == ("in",)):

@@ -155,5 +155,6 @@ def _asked(
         between = tuple(sorted((roots[one], roots[two])))
         key = (between[0], between[1])
         if key[0] != key[1] and (key not in strongest or likeness.score > strongest[key][2].score):
-            strongest[key] = (head[one], head[two], likeness)
+            first, second = sorted((head[one], head[two]))
+            strongest[key] = (first, second, likeness)
     return sorted(strongest.values(), key=lambda pair: (-pair[2].score, pair[0], pair[1]))

@@ -12,6 +12,7 @@ from agent_fleet.aggregate.wording import STOP, content, phrases, plain, words
 _TEMPLATE = 0.7
 _ALIKE = 0.4
 _MOVED = 0.4
+_PHRASES = 2500
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Facts:
     phrases: tuple[tuple[str, ...], ...]
     meaning: tuple[str, ...]
     stems: frozenset[str]
+    sequence: tuple[str, ...]
 
 
 class FactReader:
@@ -57,6 +59,7 @@ class FactReader:
             tuple(sorted(content(phrase) for phrase in phrases(sequence))),
             tuple(dict.fromkeys(word for word in sequence.all if word not in STOP)),
             frozenset(content(sequence.all)),
+            sequence.all,
         )
 
 
@@ -152,6 +155,8 @@ def _turned(mine: Facts, other: Facts) -> str:
 
 def _exchanged(mine: Facts, other: Facts) -> str:
     """Two words that each stand in the other's phrase."""
+    if len(mine.phrases) * len(other.phrases) > _PHRASES:
+        return ""  # a long text, of which only the order of its words is looked at
     partner = [
         max(other.phrases, key=lambda each: overlap(frozenset(phrase), frozenset(each))) for phrase in mine.phrases
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent_fleet.aggregate.facts import Facts, doubt, overlap, veto
@@ -25,16 +26,23 @@ MATCH = 0.45
 class Bounds:
     """From where on two texts are the same, and from where on a person is asked.
 
-    `words` is the share of common stems, `cosine` that of the raw vectors, `score` the calibrated probability.
-    Pairs below the cosine `near` are not looked at for their meaning.
+    `words` is the share of common stems and `cosine` that of the raw vectors: either is enough if all the words, with the small ones,
+    also stand in the same order, to the share `order`. `score` is the calibrated probability that two texts say the same in other
+    words, in any order; None only asks. Pairs below the cosine `near` are not looked at for their meaning.
     """
 
     words: float = 0.7
     cosine: float = 0.95
-    score: float = 0.75
+    order: float = 0.9
+    score: float | None = None
     ask_words: float = 0.45
     ask_score: float = 0.4
     near: float = 0.6
+
+
+# On texts that nothing was set by it finds four of five pairs, and one in twenty of those that it joins is wrong: more than may be
+# joined unasked. Links are never lost, so who wants fewer findings to read may choose it.
+BY_MEANING = Bounds(score=0.75)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +76,11 @@ class Judge:
             found.append(("cosine", cosine, self._bounds.cosine, self._bounds.cosine))
             likely = self._probability(mine, other, cosine)
             if likely is not None:
-                found.append(("score", likely, self._bounds.score, self._bounds.ask_score))
+                bound = math.inf if self._bounds.score is None else self._bounds.score
+                found.append(("score", likely, bound, self._bounds.ask_score))
         reached = [(score, by) for by, score, bound, _ in found if score >= bound]
+        if self._bounds.score is None and not _in_order(mine, other, self._bounds.order):
+            reached = []
         score, by = max(reached or [(score, by) for by, score, _, ask in found if score >= ask] or [(0.0, "words")])
         if not score:
             return Likeness(score, by, "apart")
@@ -87,6 +98,12 @@ class Judge:
         on_cosine, on_matched, on_unmatched, constant = self._embedder.calibration
         matched, unmatched = matches(mine.meaning, other.meaning, self._words.__getitem__)
         return 1 / (1 + math.exp(-(on_cosine * cosine + on_matched * matched + on_unmatched * unmatched + constant)))
+
+
+def _in_order(mine: Facts, other: Facts, least: float) -> bool:
+    """Whether the words of both, the small ones too, stand in the same order, to that share."""
+    here, there = sorted((mine.sequence, other.sequence))
+    return SequenceMatcher(None, here, there, autojunk=False).ratio() >= least
 
 
 def matches(

@@ -173,7 +173,7 @@ def aggregate_lines(
     checker: Checker | None = None,
     shelf: Shelf,
 ) -> Report:
-    """The same from JSON Lines; with a `FileShelf` the answers lie in a file, and memory holds `LONGEST` characters of each at most.
+    """The same from JSON Lines; with a `FileShelf` the answers lie in a file, and memory holds `LONGEST` characters of each.
 
     A line that is no output is kept aside under its number, and nothing is said of what it might have answered.
     """

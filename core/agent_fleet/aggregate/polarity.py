@@ -273,7 +273,7 @@ def _ahead(clause: tuple[str, ...], place: int, most: int) -> list[int]:
 
 def _light(clause: tuple[str, ...], place: int) -> list[int]:
     """A verb that says little by itself, where nothing else is denied: "does not use it"."""
-    return [each for each in range(place + 1, len(clause)) if clause[each] in _LIGHT][:1]
+    return [each for each in range(place + 1, min(place + 1 + _REACH, len(clause))) if clause[each] in _LIGHT][:1]
 
 
 def _behind(clause: tuple[str, ...], place: int, most: int) -> list[int]:

@@ -11,7 +11,6 @@ from agent_fleet.aggregate.outputs import Json
 from agent_fleet.errors import FleetError
 from agent_fleet.text import line
 
-
 _SHOWN = 140
 
 
