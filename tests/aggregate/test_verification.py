@@ -37,7 +37,7 @@ def standings(count: int, share: float, seeds: int) -> list[str]:
     """What is said of a pool in which that share is wrong, over many seeds."""
     made = outputs(count)
     keys = {output.key: number < share * count for number, output in enumerate(made)}
-    found = []
+    found: list[str] = []
     for seed in range(seeds):
         inspection = Inspection(Terms(seed=str(seed)), SECOND)
         for output in made:

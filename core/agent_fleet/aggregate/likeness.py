@@ -26,9 +26,9 @@ MATCH = 0.45
 class Bounds:
     """From where on two texts are the same, and from where on a person is asked.
 
-    `words` is the share of common stems and `cosine` that of the raw vectors: either is enough if all the words, with the small ones,
-    also stand in the same order, to the share `order`. `score` is the calibrated probability that two texts say the same in other
-    words, in any order; None only asks. Pairs below the cosine `near` are not looked at for their meaning.
+    `words` is the share of common stems and `cosine` that of the raw vectors: either is enough if all the words, with the small
+    ones, also stand in the same order, to the share `order`. `score` is the calibrated probability that two texts say the same in
+    other words, in any order; None only asks. Pairs below the cosine `near` are not looked at for their meaning.
     """
 
     words: float = 0.7
@@ -71,26 +71,25 @@ class Judge:
 
     def judge(self, mine: Facts, other: Facts, cosine: float | None) -> Likeness:
         """What follows for this pair; `cosine` is None where there are no vectors."""
-        found = [("words", overlap(mine.stems, other.stems), self._bounds.words, self._bounds.ask_words)]
+        against = veto(mine, other)  # first, because it is cheap and decides most pairs
+        if against:
+            return Likeness(0.0, "words", "apart", against)
+        bounds = self._bounds
+        found = [("words", overlap(mine.stems, other.stems), bounds.words, bounds.ask_words)]
         if cosine is not None:
-            found.append(("cosine", cosine, self._bounds.cosine, self._bounds.cosine))
+            found.append(("cosine", cosine, bounds.cosine, bounds.cosine))
             likely = self._probability(mine, other, cosine)
             if likely is not None:
-                bound = math.inf if self._bounds.score is None else self._bounds.score
-                found.append(("score", likely, bound, self._bounds.ask_score))
+                found.append(("score", likely, math.inf if bounds.score is None else bounds.score, bounds.ask_score))
         reached = [(score, by) for by, score, bound, _ in found if score >= bound]
-        if self._bounds.score is None and not _in_order(mine, other, self._bounds.order):
+        if reached and bounds.score is None and not _in_order(mine, other, bounds.order):
             reached = []
-        score, by = max(reached or [(score, by) for by, score, _, ask in found if score >= ask] or [(0.0, "words")])
-        if not score:
-            return Likeness(score, by, "apart")
-        against = veto(mine, other)
-        if against:
-            return Likeness(score, by, "apart", against)
+        asking = [(score, by) for by, score, _, ask in found if score >= ask]
+        if not reached and not asking:
+            return Likeness(0.0, "words", "apart")
+        score, by = max(reached or asking)
         unsure = doubt(mine, other)
-        if unsure or not reached:
-            return Likeness(score, by, "ask", unsure)
-        return Likeness(score, by, "same")
+        return Likeness(score, by, "ask" if unsure or not reached else "same", unsure)
 
     def _probability(self, mine: Facts, other: Facts, cosine: float) -> float | None:
         if self._embedder is None or self._embedder.calibration is None or not mine.meaning or not other.meaning:
