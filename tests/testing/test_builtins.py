@@ -61,11 +61,13 @@ def test_accounts(name: str, plugins: Plugins, tmp_path: Path) -> None:
     check_accounts(plugins.get(PROVIDERS, name), tmp_path)
 
 
-def test_three_kinds_have_accounts() -> None:
+def test_five_kinds_have_accounts() -> None:
     assert [offer.name for offer in builtin().all(PROVIDERS) if isinstance(offer.thing, Accounts)] == [
+        "anthropic",
         "apikey",
         "claude",
         "codex",
+        "openai",
     ]
 
 

@@ -71,6 +71,18 @@ class Claim:
                 return claimed
         return None
 
+    def take_some(self, most: int, wanted: Wanted = anything) -> list[Claimed]:
+        """Claim up to so many of the tasks that may start, by one look at the inbox."""
+        found: list[Claimed] = []
+        candidates = self.candidates(wanted) if most > 0 else iter(())
+        for candidate in candidates:
+            claimed = self._try(candidate)
+            if claimed is not None:
+                found.append(claimed)
+            if len(found) >= most:
+                break
+        return found
+
     # ------------------------------------------------------------------------------------------------ the order
 
     def candidates(self, wanted: Wanted = anything) -> Iterator[Candidate]:

@@ -90,7 +90,17 @@ def finish(queue: Queue, task: str, proof: Proof, state: str, record: dict[str, 
     The record is durable before the task moves; a lost lease leaves it beside the truth as `*.late.json`.
     """
     place = holding(queue, task, proof)
-    holder = lease.owner(queue, place.owner)
+    more = {"forced": True} if proof.force else {}
+    return conclude(queue, task, place, state, record | more, holder=lease.owner(queue, place.owner))
+
+
+def conclude(
+    queue: Queue, task: str, place: Place, state: str, record: dict[str, Any], *, holder: lease.Owner | None
+) -> Place:
+    """The same for a caller that knows where its task is and who holds it: nothing is looked up.
+
+    `place` must be that of the caller's own lease; its generation and owner are in the name that is renamed.
+    """
     whole = {
         "task": task,
         "state": state,
@@ -99,8 +109,6 @@ def finish(queue: Queue, task: str, proof: Proof, state: str, record: dict[str, 
         **_of_the_run(holder),
         **record,
     }
-    if proof.force:
-        whole["forced"] = True
     target = _settle(queue, task, place, state, whole)
     if state != "inbox":
         sync_directory(os.path.dirname(target))

@@ -1,3 +1,3 @@
 """The lanes that come with Agent Fleet: ways to run a worker's process."""
 
-NAMES = ("headless", "serial", "subagent", "terminal")
+NAMES = ("api", "headless", "serial", "subagent", "terminal")

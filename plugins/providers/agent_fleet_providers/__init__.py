@@ -1,3 +1,3 @@
 """The kinds of agents that come with Agent Fleet. Names that start with an underscore are parts that they share."""
 
-NAMES = ("apikey", "claude", "codex", "command")
+NAMES = ("anthropic", "apikey", "claude", "codex", "command", "openai")

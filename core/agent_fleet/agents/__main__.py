@@ -1,0 +1,167 @@
+"""The process of agents: `python -m agent_fleet.agents host` works the queue, `… one FILE` the one prompt on its input.
+
+It is started by a provider that `Speaks`; what it is told comes by the environment (`FLEET_PROVIDER`, `FLEET_SHARE`,
+`FLEET_WORKER`) and by the project's configuration, and what it has to say goes to standard output as `report` has it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from agent_fleet import budget, config, identity, paths, prices
+from agent_fleet.agents import report, work
+from agent_fleet.agents.allowance import Allowance
+from agent_fleet.agents.desk import Desk
+from agent_fleet.agents.dialect import Dialect, Speaks
+from agent_fleet.agents.host import Host, Terms
+from agent_fleet.agents.loop import Agent, Means, NoTools
+from agent_fleet.agents.permits import Plain
+from agent_fleet.agents.till import Till
+from agent_fleet.agents.tools import Servers
+from agent_fleet.agents.wire import Wire
+from agent_fleet.errors import FleetError
+from agent_fleet.ledger import Account
+from agent_fleet.model import Budget, Outcome
+from agent_fleet.plugins import PROVIDERS, Plugins
+from agent_fleet.queue import lease, names
+from agent_fleet.queue.share import parse
+from agent_fleet.queue.store import Queue
+
+
+class Setting:
+    """What this process was given: the project, its settings, and how to speak to the model."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.environ = environ
+        root = paths.find_root(environ, os.getcwd(), None)
+        self.queue = Queue(os.path.join(root, paths.queue_name(environ)))
+        self.config = config.load(root, queue_dir=self.queue.dir, environ=environ)
+        self.provider = environ.get("FLEET_PROVIDER", "")
+        self.table = prices.with_own(prices.packaged(), self.config.prices)
+        self.mark = environ.get("FLEET_WORKER", "")
+        self.run, self.worker = names.parse_mark(self.mark) or ("", "")
+
+    def dialect(self) -> Dialect:
+        plugins = Plugins(self.config)
+        offer = plugins.offer(PROVIDERS, self.provider)
+        if not isinstance(offer.thing, Speaks):
+            raise FleetError(
+                "unusable", f"the provider {self.provider} is not spoken to over an API", hint="use the lane headless"
+            )
+        speaks: Speaks = offer.thing
+        return plugins.ask(offer, lambda _: speaks.dialect(self.environ))
+
+    def till(self) -> Till:
+        """Raises FleetError (`bad_config`) for prices that are none."""
+        get = self.config.get
+        limits = budget.Limits(
+            run_money=get("budget.run_money") or None,
+            day_money=get("budget.day_money") or None,
+            unknown_price=get("budget.unknown_price"),
+        )
+        account = Account(self.queue, self.table, self.run)
+
+        def recorded() -> tuple[prices.Money, prices.Money]:
+            import time
+
+            account.refresh(time.time())
+            return account.run.money, account.day.money
+
+        return Till(limits, self.table, recorded)
+
+    def means(self, wire: Wire, till: Till) -> Means:
+        get = self.config.get
+        throttle = Plain(get("api.calls"))
+        return Means(wire, throttle, till, get("api.max_output"), get("api.retries"), get("api.backoff"))
+
+
+def main(arguments: list[str]) -> int:
+    """Work, and say how it ended; the exit status is 0 unless something is wrong with the settings."""
+    _many_files()
+    try:
+        setting = Setting(dict(os.environ))
+        work_it = _one(setting, arguments[1]) if arguments[:1] == ["one"] else _host(setting)
+        outcome = asyncio.run(work_it)
+    except FleetError as error:
+        kind: Any = "auth" if error.code == "unavailable" else "failed"
+        outcome = Outcome(kind=kind, reason=f"{error.message} ({error.hint})" if error.hint else error.message)
+        _say(report.ended(outcome))
+        return 1
+    _say(report.ended(outcome))
+    return 0
+
+
+async def _host(setting: Setting) -> Outcome:
+    agent = setting.environ.get("FLEET_AGENT") or setting.worker or "api"
+    lane = setting.environ.get("FLEET_LANE", "api")
+    owner = lease.enlist(setting.queue, identity.identity_of(), agent=agent, lane=lane, mark=setting.mark)
+    share = parse(setting.environ.get("FLEET_SHARE", ""))
+    desk = Desk(setting.queue, setting.config, owner, share, setting.table, setting.provider)
+    dialect = setting.dialect()
+    seats = int(setting.environ.get("FLEET_SEATS") or setting.config.get("api.seats"))
+    terms = Terms(seats, dialect.model, setting.config.get("api.tokens"))
+    _say(report.line("started", text=f"{seats} seats"))
+    servers = Servers(setting.environ)
+    async with Wire(dialect, silence=setting.config.get("api.silence")) as wire:
+        host = Host(desk, setting.means(wire, setting.till()), servers, work.NoOrders(), terms, _say)
+        _on_term(lambda: host.stop("the run stopped it"))
+        try:
+            return await host.run()
+        finally:
+            await servers.close()
+
+
+async def _one(setting: Setting, path: str) -> Outcome:
+    with open(path, encoding="utf-8") as file:
+        told = json.load(file)
+    prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
+    dialect = setting.dialect()
+    own = Budget(tokens=told.get("tokens"), turns=told.get("turns"))
+    _say(report.line("started", text=""))
+    async with Wire(dialect, silence=setting.config.get("api.silence")) as wire:
+        agent = Agent(
+            setting.means(wire, setting.till()),
+            Allowance(own.tokens or setting.config.get("api.tokens") or None, own.turns),
+            model=told.get("model") or dialect.model,
+            system="",
+            kit=NoTools(),
+            told=lambda usage: _say(report.used("", usage)),
+        )
+        working = asyncio.ensure_future(agent.work(prompt))
+        _on_term(working.cancel)
+        try:
+            end = await working
+        except asyncio.CancelledError:
+            return Outcome(kind="unknown", reason="it was stopped", usage=agent.usage)
+        finally:
+            _say(report.used("", agent.usage))
+    kind: Any = {"suspended": "budget", "broke": "budget"}.get(end.kind, end.kind)
+    return Outcome(kind=kind, reason=end.reason, result=end.text, session=end.session)
+
+
+def _on_term(act: Any) -> None:
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, act)
+
+
+def _many_files() -> None:
+    """A connection is a file: take as many as this user may have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,117 @@
+"""The queue as the host of many agents sees it: claims in batches, ends by the lease that it holds itself.
+
+All of it is files; the host calls it in a few threads of its own, so that no agent waits for a disk.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from agent_fleet import budget
+from agent_fleet.config import Config
+from agent_fleet.errors import FleetError
+from agent_fleet.ledger import spent_on
+from agent_fleet.model import Budget, Exit, Outcome, Usage
+from agent_fleet.prices import Table
+from agent_fleet.queue import finish, holds, lease, names, records
+from agent_fleet.queue.claim import Claim, Claimed, Rules
+from agent_fleet.queue.share import Share
+from agent_fleet.queue.store import Place, Queue
+from agent_fleet.run.verdict import decide
+
+
+class Desk:
+    """One a process, for one owner: the process itself."""
+
+    def __init__(
+        self, queue: Queue, config: Config, owner: lease.Owner, share: Share, table: Table, provider: str
+    ) -> None:
+        self.queue = queue
+        self._config = config
+        self._owner = owner
+        self._share = share
+        self._table = table
+        self._provider = provider
+
+    @property
+    def is_dismissed(self) -> bool:
+        """Whether the run gives out no more tasks."""
+        run, worker = self._owner.worker
+        number = worker.rpartition("-")[2]
+        return bool(worker) and os.path.exists(self.queue.path("runs", run, "workers", number, names.ENOUGH))
+
+    def claim(self, most: int) -> list[Claimed]:
+        """As many as may start now, at most so many."""
+        if self.is_dismissed:
+            return []
+        lease.reclaim(self.queue, lapse=self._config.get("queue.lapse"))
+        search = Claim(self.queue, self._owner, Rules(self._config.hosts_max, holds.reasons(self.queue)))
+        return search.take_some(most, self._share.wanted)
+
+    def allowed(self, claimed: Claimed, tokens: int) -> tuple[int | None, int | None]:
+        """(tokens, turns) that are left for this attempt: what the task may use, less what its former ones did.
+
+        `tokens` is what an agent may use where the task and the project say nothing.
+        """
+        get = self._config.get
+        own = claimed.body.get("budget", {})
+        limits = budget.limits(
+            Budget(tokens=own.get("tokens"), turns=own.get("turns")),
+            budget.Limits(tokens=get("budget.task_tokens") or None, turns=get("budget.task_turns") or None),
+        )
+        if claimed.generation == 1:
+            return limits.tokens or tokens or None, limits.turns
+        past = spent_on(self.queue, self._table, claimed.task).usage
+        left = limits.tokens - past.tokens if limits.tokens else tokens or None
+        return left, None if limits.turns is None else limits.turns - past.turns
+
+    def told(self, claimed: Claimed) -> tuple[list[str], list[str]]:
+        """(answers of the person, what earlier attempts came to)."""
+        if claimed.generation == 1:
+            return [], []
+        return records.answers(self.queue, claimed.task), records.earlier(self.queue, claimed.task)
+
+    def settle(self, claimed: Claimed, outcome: Outcome, more: Mapping[str, Any]) -> str:
+        """Put an outcome on record and move the task; returns the state. Raises FleetError (`lease_lost`), OSError."""
+        before = records.charged(self.queue, claimed.task) if claimed.generation > 1 else 0
+        most = self._config.get("queue.max_attempts")
+        verdict = decide(outcome, Exit(code=0), charged_before=before, max_attempts=most)
+        record = {
+            "outcome": outcome.kind,
+            "reason": outcome.reason,
+            "result": outcome.result,
+            "charged": verdict.charged,
+            "by": "agent",
+            "provider": self._provider,
+            "session": outcome.session,
+            "usage": asdict(outcome.usage),
+            **more,
+        }
+        finish.conclude(self.queue, claimed.task, self._place(claimed), verdict.state, record, holder=self._owner)
+        return verdict.state
+
+    def give_back(self, claimed: Claimed, why: str) -> None:
+        """Return a task untouched and uncharged. One that is not ours any more is left alone."""
+        try:
+            lease.give_back(
+                self.queue,
+                claimed.task,
+                claimed.generation,
+                claimed.gate,
+                claimed.path,
+                event="returned",
+                why=why,
+                owner=self._owner.key,
+            )
+        except (FleetError, OSError) as error:
+            self.queue.notices.append(f"{claimed.task} could not be given back: {error}")
+
+    def _place(self, claimed: Claimed) -> Place:
+        return Place("active", claimed.path, claimed.generation, self._owner.key, claimed.gate)
+
+
+def is_used(usage: Usage) -> bool:
+    return bool(usage.tokens or usage.turns)

@@ -1,0 +1,264 @@
+"""The host: so many seats, each an agent with a task of its own; claims for the empty ones, and an end when nothing is left."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from agent_fleet.agents import report
+from agent_fleet.agents.allowance import Allowance
+from agent_fleet.agents.desk import Desk, is_used
+from agent_fleet.agents.loop import Agent, End, Kit, Means
+from agent_fleet.agents.work import SYSTEM, Assignment, Assignments, Reading, plain_prompt, verdict
+from agent_fleet.errors import FleetError
+from agent_fleet.model import Outcome
+from agent_fleet.queue.claim import Claimed
+
+_LOOK = 1.0  # seconds between two looks at the inbox and at the money while seats are empty or calls are made
+_TELL = 0.5  # seconds between two writes of the report
+_BATCH = 64  # tasks of one look at the inbox: the first agents start while the others are still claimed
+_ADVICES = 2  # times that an agent is told what is missing before it is taken at its word
+_WALLS = ("limit", "overload", "auth")
+
+
+class Kits(Protocol):
+    """Where agents get their tools."""
+
+    async def kit(self, servers: Mapping[str, Mapping[str, Any]]) -> Kit:
+        """The tools of these servers. Raises FleetError for one that cannot be reached."""
+        ...
+
+
+class Terms(NamedTuple):
+    """What holds for every agent of a host: its model and tokens where its task says nothing."""
+
+    seats: int
+    model: str
+    tokens: int
+
+
+class Host:
+    """Works the queue until nothing is left for it. `say` writes a piece of the report."""
+
+    def __init__(
+        self, desk: Desk, means: Means, kits: Kits, orders: Assignments, terms: Terms, say: Callable[[str], None]
+    ) -> None:
+        self._desk = desk
+        self._means = means
+        self._kits = kits
+        self._orders = orders
+        self._terms = terms
+        self._say = say
+        self._threads = ThreadPoolExecutor(4, "queue")
+        self._seated: set[asyncio.Task[None]] = set()
+        self._lines: list[str] = []
+        self._news = asyncio.Event()
+        self._stopped = ""  # why no more is claimed
+        self._end = Outcome(kind="done")
+        self.moved = 0
+
+    def stop(self, why: str) -> None:
+        """Give back what is at work and end."""
+        self._stopped = self._stopped or why
+        for seat in self._seated:
+            seat.cancel(why)
+        self._news.set()
+
+    async def run(self) -> Outcome:
+        """Work until nothing is left; returns how the session ended."""
+        clock = asyncio.create_task(self._tick())
+        try:
+            await self._means.till.refresh()
+            while True:
+                self._news.clear()
+                taken = await self._seat_more()
+                if not self._seated and not taken:
+                    break
+                try:
+                    await asyncio.wait_for(self._news.wait(), _LOOK)
+                except TimeoutError:
+                    continue
+        finally:
+            clock.cancel()
+            await asyncio.gather(clock, *self._seated, return_exceptions=True)
+            self._threads.shutdown()
+            self._flush()
+        return self._end
+
+    # ------------------------------------------------------------------------------------------------------ seats
+
+    async def _seat_more(self) -> int:
+        """Fill the empty seats as far as there are tasks; returns how many were taken."""
+        taken = 0
+        while not self._stopped and (free := self._terms.seats - len(self._seated)) > 0:
+            claimed = await self._in_thread(self._desk.claim, min(free, _BATCH))
+            taken += len(claimed)
+            for each in claimed:
+                seat = asyncio.create_task(self._sit(each))
+                self._seated.add(seat)
+                seat.add_done_callback(self._left)
+            if self._stopped:  # it came while the claim was made
+                self.stop(self._stopped)
+            if len(claimed) < min(free, _BATCH):
+                break
+        return taken
+
+    def _left(self, seat: asyncio.Task[None]) -> None:
+        self._seated.discard(seat)
+        if not seat.cancelled() and (error := seat.exception()) is not None:
+            self._wind_down(Outcome(kind="failed", reason=f"{type(error).__name__}: {error}"))
+        self._news.set()
+
+    async def _sit(self, claimed: Claimed) -> None:
+        """One task, from its lease to its record; whatever keeps it from a record gives it back."""
+        agent: Agent | None = None
+        key = f"{claimed.task}.g{claimed.generation}"
+        try:
+            order = self._orders.of(claimed.body)
+            agent, prompt, nonce = await self._agent(claimed, order, key)
+            end = await agent.work(prompt)
+        except asyncio.CancelledError:
+            await self._return(claimed, agent, key, self._stopped or "its host was stopped")
+            raise
+        except FleetError as error:  # its order or its tools are at fault, not the host
+            broken = Outcome(kind="failed", reason=error.message)
+            await _whole(self._report(claimed, agent, key, self._settle(claimed, broken, {}, 0.0, key)))
+        else:
+            await _whole(self._report(claimed, agent, key, self._conclude(claimed, order, end, nonce, key)))
+
+    async def _report(self, claimed: Claimed, agent: Agent | None, key: str, deed: Coroutine[Any, Any, None]) -> None:
+        """Bring an outcome to the queue. Where that cannot be done the task goes back, and its usage is told all the same."""
+        try:
+            await deed
+        except FleetError as error:
+            await self._return(claimed, agent, key, error.message)
+        except OSError as error:
+            await self._return(claimed, agent, key, f"its outcome could not be written: {error.strerror}")
+            self._wind_down(Outcome(kind="failed", reason=f"the queue cannot be written: {error.strerror}"))
+
+    async def _agent(self, claimed: Claimed, order: Assignment | None, key: str) -> tuple[Agent, str, str]:
+        tokens, turns = self._desk.allowed(claimed, self._terms.tokens)
+        kit = await self._kits.kit(order.servers if order else {})
+        model = (order.model if order else "") or claimed.body.get("model", "") or self._terms.model
+        if not model:
+            raise FleetError("bad_config", "no model is named", hint="set the provider's model, or the task's")
+        advices = [0]
+
+        def advise(text: str) -> str:
+            advices[0] += 1
+            return order.read(text).advice if order and advices[0] <= _ADVICES else ""
+
+        agent = Agent(
+            self._means,
+            Allowance(tokens, turns),
+            model=model,
+            system=SYSTEM,
+            kit=kit,
+            advise=advise,
+            told=lambda usage: self._tell(report.used(key, usage)),
+        )
+        if order:
+            return agent, order.prompt, ""
+        answers, earlier = self._desk.told(claimed)
+        return agent, *plain_prompt(claimed.body, answers, earlier)
+
+    # ------------------------------------------------------------------------------------------------------- ends
+
+    async def _conclude(self, claimed: Claimed, order: Assignment | None, end: End, nonce: str, key: str) -> None:
+        """What an agent's end does to its task."""
+        reading = order.read(end.text) if order else Reading()
+        if end.kind in _WALLS or (end.kind == "broke" and not reading.answers):
+            self._tell(report.used(key, end.usage))
+            await self._back(claimed, end)
+            return
+        outcome = _outcome(end, order, reading, nonce)
+        rest = order is not None and end.kind in ("suspended", "broke") and bool(reading.missing)
+        more: dict[str, Any] = {"suspended": end.reason} if end.kind in ("suspended", "broke") else {}
+        if rest and reading.answers:
+            outcome = Outcome(
+                kind="done", reason=end.reason, result=outcome.result, session=end.session, usage=end.usage
+            )
+        if order is not None:
+            more |= {"answers": dict(reading.answers), "missing": list(reading.missing)}
+        await self._settle(claimed, outcome, more, end.cost, key)
+        if rest:
+            await self._in_thread(self._orders.pass_on, claimed.body, claimed.generation, reading.answers)
+        if end.kind == "broke":
+            self._wind_down(Outcome(kind="budget", reason=end.reason))
+
+    async def _back(self, claimed: Claimed, end: End) -> None:
+        """A wall of the account, or of the run's money: the task goes back, and no other is claimed."""
+        await self._in_thread(self._desk.give_back, claimed, end.reason)
+        resets = time.time() + end.after if end.after else None
+        kind: Any = end.kind if end.kind in _WALLS else "budget"
+        self._wind_down(Outcome(kind=kind, reason=end.reason, resets_at=resets))
+
+    async def _settle(self, claimed: Claimed, outcome: Outcome, more: Mapping[str, Any], cost: float, key: str) -> None:
+        await self._in_thread(self._desk.settle, claimed, outcome, more)
+        self._means.till.recorded(cost)
+        self._tell(report.recorded(key))
+        self.moved += 1
+
+    async def _return(self, claimed: Claimed, agent: Agent | None, key: str, why: str) -> None:
+        if agent is not None and is_used(agent.usage):
+            self._tell(report.used(key, agent.usage))
+        await _whole(self._in_thread(self._desk.give_back, claimed, why))
+
+    def _wind_down(self, end: Outcome) -> None:
+        """Claim no more; those at work come to their own end. The first reason counts."""
+        if not self._stopped:
+            self._stopped = end.reason or end.kind
+            self._end = end
+
+    # ----------------------------------------------------------------------------------------------------- the rest
+
+    async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(call, *arguments))
+
+    def _tell(self, text: str) -> None:
+        self._lines.append(text)
+
+    def _flush(self) -> None:
+        if self._lines:
+            self._say("".join(self._lines))
+            self._lines.clear()
+
+    async def _tick(self) -> None:
+        """Write the report and look at the money, now and then."""
+        looked = time.monotonic()
+        while True:
+            await asyncio.sleep(_TELL)
+            self._flush()
+            if time.monotonic() - looked >= _LOOK:
+                looked = time.monotonic()
+                await self._means.till.refresh()
+
+
+async def _whole(deed: Coroutine[Any, Any, None]) -> None:
+    """See it through, even if a stop comes meanwhile: a half of it would be told twice, or not at all."""
+    task = asyncio.ensure_future(deed)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
+
+
+def _outcome(end: End, order: Assignment | None, reading: Reading, nonce: str) -> Outcome:
+    """What an agent's own end is worth, before anything is passed on."""
+    common: dict[str, Any] = {"session": end.session, "usage": end.usage}
+    if end.kind in ("suspended", "broke"):
+        return Outcome(kind="budget", reason=end.reason, result=end.text, **common)
+    if end.kind != "done":
+        kind: Any = end.kind
+        return Outcome(kind=kind, reason=end.reason, result=end.text, **common)
+    if order is not None:
+        if reading.answers or not reading.missing:
+            return Outcome(kind="done", result=end.text, **common)
+        return Outcome(kind="failed", reason="no item was answered", result=end.text, **common)
+    word, reason, result = verdict(end.text, nonce)
+    return Outcome(kind=word, reason=reason, result=result, **common)

@@ -1,0 +1,96 @@
+"""A project whose tasks are worked by agents over an API, against a model server in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from support.project import Answer
+from support.runs import QUICK, Site
+
+SERVER = Path(__file__).with_name("api_server.py")
+KEY = "sk-test-0000"
+MODEL = "claude-haiku-4-5"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServer:
+    """Where the server is."""
+
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def count(self) -> dict[str, Any]:
+        with urllib.request.urlopen(f"{self.url}/count", timeout=30) as answer:  # noqa: S310 - a loopback address
+            found = json.load(answer)
+        assert isinstance(found, dict)
+        return found
+
+    @property
+    def calls(self) -> int:
+        return sum(self.count()["calls"].values())
+
+
+@contextmanager
+def serving() -> Iterator[ApiServer]:
+    """A server, for as long as the context lasts."""
+    with subprocess.Popen([sys.executable, str(SERVER)], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        try:
+            yield ApiServer(int(child.stdout.readline()))
+        finally:
+            child.kill()
+
+
+class Lab(Site):
+    """A project whose agents ask one server."""
+
+    def __init__(self, root: Path, server: ApiServer, *, provider: str = "anthropic", config: str = "") -> None:
+        self.server = server
+        self.provider = provider
+        super().__init__(
+            root,
+            f"""{QUICK}
+[lanes]
+agent = "api"
+[providers]
+default = "{provider}"
+[provider.{provider}]
+model = "{MODEL}"
+{config}
+""",
+        )
+
+    def environment(self, **more: str) -> dict[str, str]:
+        addresses = {"anthropic": "ANTHROPIC", "openai": "OPENAI"}
+        name = addresses[self.provider]
+        path = "" if self.provider == "anthropic" else "/v1"
+        return super().environment(
+            **{f"{name}_API_KEY": KEY, f"{name}_BASE_URL": f"{self.server.url}{path}", "FLEET_API_BACKOFF": "0.05"},
+            **more,
+        )
+
+    def agents(self, most: int, status: int = 0, *, env: Mapping[str, str] | None = None) -> Answer:
+        """Run the queue to its end with so many agents at most."""
+        with self.driving(room=("--force", "--max", str(most)), env=env) as driver:
+            answer = driver.end()
+        assert answer.status == status, answer
+        return answer
+
+    def batch(self, texts: list[str]) -> list[str]:
+        """Add many tasks at once; returns their ids."""
+        lines = "".join(json.dumps({"target": text}) + "\n" for text in texts)
+        answer = self.fleet("add-batch", "-", "--json", stdin=lines.encode())
+        assert answer.status == 0, answer
+        first = int(answer.data["first"][1:])
+        return [f"t{first + n}" for n in range(len(texts))]
