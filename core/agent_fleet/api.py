@@ -29,7 +29,7 @@ from agent_fleet.agents.dialect import (
     Tool,
 )
 from agent_fleet.agents.report import HostReader
-from agent_fleet.config import Config
+from agent_fleet.config import KEYS, Config
 from agent_fleet.errors import FleetError
 from agent_fleet.hookspecs import hookimpl
 from agent_fleet.model import (
@@ -82,6 +82,7 @@ from agent_fleet.walls import Wall
 from agent_fleet.walls import parse as parse_wall
 
 __all__ = [
+    "KEYS",
     "Account",
     "AccountSpec",
     "Accounts",

@@ -12,6 +12,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -70,8 +71,6 @@ class Setting:
         account = Account(self.queue, self.table, self.run)
 
         def recorded() -> tuple[prices.Money, prices.Money]:
-            import time
-
             account.refresh(time.time())
             return account.run.money, account.day.money
 
@@ -79,8 +78,7 @@ class Setting:
 
     def means(self, wire: Wire, till: Till) -> Means:
         get = self.config.get
-        throttle = Plain(get("api.calls"))
-        return Means(wire, throttle, till, get("api.max_output"), get("api.retries"), get("api.backoff"))
+        return Means(wire, Plain(get("api.calls")), till, get("api.max_output"), get("api.retries"), get("api.backoff"))
 
 
 def main(arguments: list[str]) -> int:

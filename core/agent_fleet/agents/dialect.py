@@ -14,6 +14,12 @@ from agent_fleet.model import Usage
 
 Stop = Literal["end", "tools", "length", "refused"]
 FaultKind = Literal["limit", "overload", "auth", "refused", "failed"]
+Ending = Literal[
+    "ok", "rate_limited", "overloaded", "server_error", "timeout", "broken", "refused", "auth", "cancelled"
+]
+"""How a call ended, for whoever paces calls; `cancelled` is one that we gave up ourselves, and says nothing of the server."""
+
+_ENDINGS: dict[FaultKind, Ending] = {"limit": "rate_limited", "overload": "server_error", "auth": "auth"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,15 +87,24 @@ class Request:
 
 class Fault(Exception):  # noqa: N818 - it is what the server answered, as much as an exception
     """An answer that is no message. `again` says whether the same request may succeed later; `after` is the wait in seconds
-    that the server asked for.
+    that the server asked for. `ending` is the same for whoever paces calls, where the kind does not say it.
     """
 
-    def __init__(self, kind: FaultKind, reason: str, *, again: bool = False, after: float | None = None) -> None:
+    def __init__(
+        self,
+        kind: FaultKind,
+        reason: str,
+        *,
+        again: bool = False,
+        after: float | None = None,
+        ending: Ending | None = None,
+    ) -> None:
         super().__init__(reason)
         self.kind = kind
         self.reason = reason
         self.again = again
         self.after = after
+        self.ending: Ending = ending or _ENDINGS.get(kind, "refused")
 
 
 class Hearing(Protocol):

@@ -13,7 +13,7 @@ from agent_fleet.agents import report
 from agent_fleet.agents.allowance import Allowance
 from agent_fleet.agents.desk import Desk, is_used
 from agent_fleet.agents.loop import Agent, End, Kit, Means
-from agent_fleet.agents.work import SYSTEM, Assignment, Assignments, Reading, plain_prompt, verdict
+from agent_fleet.agents.work import SYSTEM, Order, Orders, plain_prompt, verdict
 from agent_fleet.errors import FleetError
 from agent_fleet.model import Outcome
 from agent_fleet.queue.claim import Claimed
@@ -45,7 +45,7 @@ class Host:
     """Works the queue until nothing is left for it. `say` writes a piece of the report."""
 
     def __init__(
-        self, desk: Desk, means: Means, kits: Kits, orders: Assignments, terms: Terms, say: Callable[[str], None]
+        self, desk: Desk, means: Means, kits: Kits, orders: Orders, terms: Terms, say: Callable[[str], None]
     ) -> None:
         self._desk = desk
         self._means = means
@@ -128,7 +128,7 @@ class Host:
             broken = Outcome(kind="failed", reason=error.message)
             await _whole(self._report(claimed, agent, key, self._settle(claimed, broken, {}, 0.0, key)))
         else:
-            await _whole(self._report(claimed, agent, key, self._conclude(claimed, order, end, nonce, key)))
+            await _whole(self._report(claimed, agent, key, self._conclude(claimed, end, nonce, key)))
 
     async def _report(self, claimed: Claimed, agent: Agent | None, key: str, deed: Coroutine[Any, Any, None]) -> None:
         """Bring an outcome to the queue. Where that cannot be done the task goes back, and its usage is told all the same."""
@@ -140,17 +140,17 @@ class Host:
             await self._return(claimed, agent, key, f"its outcome could not be written: {error.strerror}")
             self._wind_down(Outcome(kind="failed", reason=f"the queue cannot be written: {error.strerror}"))
 
-    async def _agent(self, claimed: Claimed, order: Assignment | None, key: str) -> tuple[Agent, str, str]:
+    async def _agent(self, claimed: Claimed, order: Order | None, key: str) -> tuple[Agent, str, str]:
         tokens, turns = self._desk.allowed(claimed, self._terms.tokens)
         kit = await self._kits.kit(order.servers if order else {})
-        model = (order.model if order else "") or claimed.body.get("model", "") or self._terms.model
+        model = claimed.body.get("model", "") or self._terms.model
         if not model:
             raise FleetError("bad_config", "no model is named", hint="set the provider's model, or the task's")
         advices = [0]
 
         def advise(text: str) -> str:
             advices[0] += 1
-            return order.read(text).advice if order and advices[0] <= _ADVICES else ""
+            return order.advice(text) if order and advices[0] <= _ADVICES else ""
 
         agent = Agent(
             self._means,
@@ -161,32 +161,19 @@ class Host:
             advise=advise,
             told=lambda usage: self._tell(report.used(key, usage)),
         )
-        if order:
-            return agent, order.prompt, ""
         answers, earlier = self._desk.told(claimed)
         return agent, *plain_prompt(claimed.body, answers, earlier)
 
     # ------------------------------------------------------------------------------------------------------- ends
 
-    async def _conclude(self, claimed: Claimed, order: Assignment | None, end: End, nonce: str, key: str) -> None:
-        """What an agent's end does to its task."""
-        reading = order.read(end.text) if order else Reading()
-        if end.kind in _WALLS or (end.kind == "broke" and not reading.answers):
+    async def _conclude(self, claimed: Claimed, end: End, nonce: str, key: str) -> None:
+        """What an agent's end does to its task: what it wrote for an order is kept, whatever ended it but a wall."""
+        if end.kind in _WALLS or (end.kind == "broke" and not (self._orders.of(claimed.body) and end.text)):
             self._tell(report.used(key, end.usage))
             await self._back(claimed, end)
             return
-        outcome = _outcome(end, order, reading, nonce)
-        rest = order is not None and end.kind in ("suspended", "broke") and bool(reading.missing)
-        more: dict[str, Any] = {"suspended": end.reason} if end.kind in ("suspended", "broke") else {}
-        if rest and reading.answers:
-            outcome = Outcome(
-                kind="done", reason=end.reason, result=outcome.result, session=end.session, usage=end.usage
-            )
-        if order is not None:
-            more |= {"answers": dict(reading.answers), "missing": list(reading.missing)}
-        await self._settle(claimed, outcome, more, end.cost, key)
-        if rest:
-            await self._in_thread(self._orders.pass_on, claimed.body, claimed.generation, reading.answers)
+        more = {"suspended": end.reason} if end.kind in ("suspended", "broke") else {}
+        await self._settle(claimed, _outcome(end, nonce), more, end.cost, key)
         if end.kind == "broke":
             self._wind_down(Outcome(kind="budget", reason=end.reason))
 
@@ -248,17 +235,13 @@ async def _whole(deed: Coroutine[Any, Any, None]) -> None:
         raise
 
 
-def _outcome(end: End, order: Assignment | None, reading: Reading, nonce: str) -> Outcome:
-    """What an agent's own end is worth, before anything is passed on."""
+def _outcome(end: End, nonce: str) -> Outcome:
+    """What an agent's own end is worth."""
     common: dict[str, Any] = {"session": end.session, "usage": end.usage}
     if end.kind in ("suspended", "broke"):
         return Outcome(kind="budget", reason=end.reason, result=end.text, **common)
     if end.kind != "done":
         kind: Any = end.kind
         return Outcome(kind=kind, reason=end.reason, result=end.text, **common)
-    if order is not None:
-        if reading.answers or not reading.missing:
-            return Outcome(kind="done", result=end.text, **common)
-        return Outcome(kind="failed", reason="no item was answered", result=end.text, **common)
     word, reason, result = verdict(end.text, nonce)
     return Outcome(kind=word, reason=reason, result=result, **common)

@@ -14,8 +14,20 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, Protocol
 
 from agent_fleet.agents.allowance import Allowance, Exhausted
-from agent_fleet.agents.dialect import Answer, Call, Dialect, Fault, Hearing, Message, Prompt, Request, Said, Tool
-from agent_fleet.agents.permits import Observation, Throttle
+from agent_fleet.agents.dialect import (
+    Answer,
+    Call,
+    Dialect,
+    Ending,
+    Fault,
+    Hearing,
+    Message,
+    Prompt,
+    Request,
+    Said,
+    Tool,
+)
+from agent_fleet.agents.permits import Throttle, Throttles
 from agent_fleet.agents.till import Broke, Stake, Till
 from agent_fleet.errors import FleetError
 from agent_fleet.model import Usage
@@ -59,7 +71,7 @@ class Means(NamedTuple):
     """What all agents of one process share. `retries` is how often one call is tried again; `backoff` is in seconds."""
 
     line: Line
-    throttle: Throttle
+    throttles: Throttles
     till: Till
     max_output: int = 4096
     retries: int = 4
@@ -98,6 +110,8 @@ class Agent:
         self._means = means
         self._allowance = allowance
         self._model = model
+        self._throttle: Throttle = means.throttles.of(model)
+        self._first = 0.0  # when the first byte of the present answer came
         self._system = system
         self._kit = kit
         self._advise = advise
@@ -179,25 +193,24 @@ class Agent:
         request = means.line.dialect.request(prompt)
         size = len(request.body)
         self._allowance.admit(size, means.max_output)  # before a place in the line is taken
-        await means.throttle.acquire()
-        seen = Observation(kind="cut", latency=0.0)
+        permit = await self._throttle.acquire()
+        ending: Ending = "cancelled"
+        after, tokens, began, self._first = None, 0, time.monotonic(), 0.0
         try:
             sent, back = self._allowance.admit(size, means.max_output)
             stake = await means.till.stake(sent, back, self._model)
             if back != prompt.max_output:
                 request = means.line.dialect.request(replace(prompt, max_output=back))
             began = time.monotonic()
-            hearing = means.line.dialect.hearing()
-            try:
-                said = await self._hear(request, hearing, stake)
-            except Fault as fault:
-                kind = fault.kind if fault.kind in ("limit", "overload", "auth") else "refused"
-                seen = Observation(kind=kind, latency=time.monotonic() - began, retry_after=fault.after)
-                raise
-            seen = Observation(kind="ok", latency=time.monotonic() - began, tokens=said.usage.tokens)
+            said = await self._hear(request, means.line.dialect.hearing(), stake)
+            ending, tokens = "ok", said.usage.tokens
             return said
+        except Fault as fault:
+            ending, after = fault.ending, fault.after
+            raise
         finally:
-            means.throttle.release(seen)
+            latency = self._first - began if self._first else None
+            self._throttle.release(permit, ending, latency=latency, retry_after=after, tokens=tokens)
 
     async def _hear(self, request: Request, hearing: Hearing, stake: Stake) -> Said:
         """One call, accounted for however it ends."""
@@ -206,6 +219,7 @@ class Agent:
 
         def watch(more: int) -> None:
             nonlocal written
+            self._first = self._first or time.monotonic()
             written += more
             self._allowance.watch(hearing.usage, written)
 

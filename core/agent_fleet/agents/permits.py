@@ -6,46 +6,58 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Protocol
 
-Kind = Literal["ok", "limit", "overload", "auth", "refused", "failed", "cut"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
-    """How a call went: `latency` in seconds; `retry_after` in seconds, if the server asked for a wait.
-
-    `cut` is a call that we gave up ourselves: it says nothing of the server.
-    """
-
-    kind: Kind
-    latency: float
-    retry_after: float | None = None
-    tokens: int = 0
+from agent_fleet.agents.dialect import Ending
 
 
 class Throttle(Protocol):
     """One for each account and model that a process uses."""
 
-    async def acquire(self) -> None:
-        """Wait until one more call may be made. Raises FleetError where no more may be made at all in this run."""
+    async def acquire(self) -> Any:
+        """Wait until one more call may be made; returns a permit. Raises FleetError where none may be made in this run."""
         ...
 
-    def release(self, seen: Observation) -> None:
-        """The call is over. To be called once for each `acquire`."""
+    def release(
+        self,
+        permit: Any,
+        ending: Ending,
+        *,
+        latency: float | None = None,
+        retry_after: float | None = None,
+        tokens: int = 0,
+    ) -> None:
+        """Hand a permit back, once: `latency` is the time to the first byte, both times are in seconds."""
         ...
+
+
+class Throttles(Protocol):
+    """The throttles of one account."""
+
+    def of(self, model: str) -> Throttle: ...
 
 
 class Plain:
-    """So many calls at once."""
+    """So many calls at once, of all models together."""
 
     def __init__(self, most: int) -> None:
         self._places = asyncio.Semaphore(most)
 
+    def of(self, model: str) -> Plain:
+        del model
+        return self
+
     async def acquire(self) -> None:
         await self._places.acquire()
 
-    def release(self, seen: Observation) -> None:
-        del seen
+    def release(
+        self,
+        permit: Any,
+        ending: Ending,
+        *,
+        latency: float | None = None,
+        retry_after: float | None = None,
+        tokens: int = 0,
+    ) -> None:
+        del permit, ending, latency, retry_after, tokens
         self._places.release()

@@ -73,7 +73,9 @@ class Wire:
                         written += hearing.feed(event, data)
                     watch(written)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Fault("overload", f"the connection failed: {_why(error)}", again=True) from None
+            late = isinstance(error, TimeoutError)
+            why = "no answer in time" if late else f"the connection failed: {_why(error)}"
+            raise Fault("overload", why, again=True, ending="timeout" if late else "broken") from None
 
     async def _fault(self, answer: Any) -> Fault:
         headers = {name.lower(): value for name, value in answer.headers.items()}

@@ -1,13 +1,13 @@
-"""What an agent is to do: a task's text, or a work order beside it; and what to make of what it says. Pure.
+"""What an agent is to do: a task's text, perhaps with a work order beside it; and what to make of what it says. Pure.
 
-Who takes work apart says by `Assignments` what a task's order is; a task without one is its text alone.
+Who takes work apart says by `Orders` which tools a task has and what its answer must hold. What an agent that was suspended has
+written is the result on record: who gave out the order reads it there, and gives out the rest again.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from agent_fleet import fence
@@ -25,63 +25,33 @@ and if it cannot be done, with the line
 FLEET-{nonce} FAILED: reason"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """What an agent's text holds: answers by item, the items that are missing, and what to tell the agent about faults."""
-
-    answers: Mapping[str, Any] = field(default_factory=dict)
-    missing: Sequence[str] = ()
-    advice: str = ""
-
-
-class Assignment(Protocol):
-    """A work order as its agent sees it."""
-
-    @property
-    def prompt(self) -> str:
-        """All that the agent is told: the instruction, its items as data, what to return."""
-        ...
+class Order(Protocol):
+    """What a work order says to the one who works it, beside the texts of its task."""
 
     @property
     def servers(self) -> Mapping[str, Mapping[str, Any]]:
         """The tools that it has, as MCP servers by name; none by default."""
         ...
 
-    @property
-    def model(self) -> str:
-        """The model that is to work it; empty: the usual one."""
-        ...
-
-    def read(self, text: str) -> Reading:
-        """What is answered in all that the agent has written so far. Half a line at the end is no answer."""
+    def advice(self, text: str) -> str:
+        """What to tell the agent about all that it has written: what is missing, or breaks the contract; empty if nothing is."""
         ...
 
 
-class Assignments(Protocol):
-    """Where work orders come from, and where what is left of one goes."""
+class Orders(Protocol):
+    """Where work orders come from."""
 
-    def of(self, task: Mapping[str, Any]) -> Assignment | None:
+    def of(self, task: Mapping[str, Any]) -> Order | None:
         """The order of a task's body; None if it has none. Raises FleetError for one that cannot be read."""
-        ...
-
-    def pass_on(self, task: Mapping[str, Any], generation: int, answers: Mapping[str, Any]) -> str:
-        """Make the items without an answer a new task, and return its id; empty if it was passed on too often already.
-
-        To be called once the answers are on record. The same (task, generation) makes one task, however often it is asked.
-        """
         ...
 
 
 class NoOrders:
     """No task has an order."""
 
-    def of(self, task: Mapping[str, Any]) -> Assignment | None:
+    def of(self, task: Mapping[str, Any]) -> Order | None:
         del task
         return None
-
-    def pass_on(self, task: Mapping[str, Any], generation: int, answers: Mapping[str, Any]) -> str:
-        del task, generation, answers
-        return ""
 
 
 Word = Literal["done", "blocked", "failed"]

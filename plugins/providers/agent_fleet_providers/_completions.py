@@ -92,7 +92,7 @@ class _Hearing:
 
     def said(self) -> Said:
         if not self._stop:
-            raise Fault("overload", "the answer ended before it was whole", again=True)
+            raise Fault("overload", "the answer ended before it was whole", again=True, ending="broken")
         whole = [call for _, call in sorted(self._calls.items())] if self._stop not in _STOPS else []
         raw: dict[str, Any] = {"role": "assistant", "content": self.text or None}
         if whole:

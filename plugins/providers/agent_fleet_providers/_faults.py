@@ -29,7 +29,9 @@ def fault(status: int, headers: Mapping[str, str], body: bytes) -> Fault:
     if status in (401, 402, 403):
         return Fault("auth", reason)
     if status in (408, 409) or status >= 500:
-        return Fault("overload", reason, again=True, after=after)
+        return Fault(
+            "overload", reason, again=True, after=after, ending="overloaded" if status in (503, 529) else "server_error"
+        )
     return Fault("failed", reason)  # a model that is not there, a prompt that is too long: the same request fails again
 
 

@@ -14,6 +14,7 @@ from typing import ClassVar
 from urllib.parse import urlsplit
 
 from agent_fleet.api import (
+    KEYS,
     Account,
     AccountSpec,
     Config,
@@ -52,7 +53,11 @@ class Hosted:
 
     def launch(self, job: Job) -> Launch:
         """A process for one task; its prompt goes in by standard input. Raises `io_error`."""
-        told = {"model": job.task.model, "tokens": job.task.budget.tokens, "turns": job.task.budget.turns}
+        told = {
+            "model": job.task.model or self._config.get(f"provider.{self.name}.model"),
+            "tokens": job.task.budget.tokens,
+            "turns": job.task.budget.turns,
+        }
         order = write_private(os.path.join(job.scratch, "agent.json"), json.dumps(told))
         return Launch(
             worker=job.worker,
@@ -95,7 +100,11 @@ class Hosted:
         return f"key:{hashlib.sha256(key.encode()).hexdigest()}" if key else None
 
     def _env(self, env: Mapping[str, str]) -> dict[str, str]:
-        return {**env, "FLEET_PROVIDER": self.name}
+        """The given environment, with the settings in force: the process may see other files than who started it."""
+        ours = ("api.", "budget.", f"provider.{self.name}.")
+        keys = [key for key in KEYS if key.name.startswith(ours)]
+        told = {key.variable: str(self._config.get(key.name)) for key in keys if self._config.source(key.name) != "default"}
+        return {**env, **told, "FLEET_PROVIDER": self.name}
 
     def key(self, env: Mapping[str, str]) -> str:
         """The key. Raises `unavailable` if there is none."""

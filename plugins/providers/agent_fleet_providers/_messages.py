@@ -110,7 +110,7 @@ class _Hearing:
 
     def said(self) -> Said:
         if not self._whole or not self._stop:
-            raise Fault("overload", "the answer ended before it was whole", again=True)
+            raise Fault("overload", "the answer ended before it was whole", again=True, ending="broken")
         raw, calls = [], []
         for index, block in sorted(self._blocks.items()):
             text = "".join(self._parts[index])
