@@ -26,6 +26,7 @@ class Wire:
         self.dialect = dialect
         self._silence = silence
         self._session: Any = None
+        self._proxies: dict[str, str | None] = {}
 
     async def __aenter__(self) -> Self:
         try:
@@ -56,13 +57,15 @@ class Wire:
         """
         import aiohttp
 
+        if request.url not in self._proxies:
+            self._proxies[request.url] = proxy_for(request.url)
         try:
             async with self._session.post(
                 request.url,
                 data=request.body,
                 headers=request.headers,
                 allow_redirects=False,
-                proxy=proxy_for(request.url),
+                proxy=self._proxies[request.url],
             ) as answer:
                 if answer.status != 200:
                     raise await self._fault(answer)

@@ -54,6 +54,7 @@ class NoOrders:
         return None
 
 
+_VERDICT = re.compile(r"[\s>*_`]*FLEET-(\w+)[ :]+(DONE|BLOCKED|FAILED)\b[ :]*(.*?)[\s*_`]*")
 Word = Literal["done", "blocked", "failed"]
 
 
@@ -77,10 +78,8 @@ def verdict(text: str, nonce: str) -> tuple[Word, str, str]:
     """(word, reason, result) of a whole answer: done, unless its last line says something else with the right nonce."""
     kept = text.rstrip()
     head, _, last = kept.rpartition("\n")
-    found = (
-        re.fullmatch(rf"[\s>*_`]*FLEET-{nonce}[ :]+(DONE|BLOCKED|FAILED)\b[ :]*(.*?)[\s*_`]*", last) if nonce else None
-    )
-    if found is None:
+    found = _VERDICT.fullmatch(last) if nonce else None
+    if found is None or found[1] != nonce:
         return "done", "", kept
-    word: Word = {"DONE": "done", "BLOCKED": "blocked", "FAILED": "failed"}[found[1]]  # type: ignore[assignment]  # its keys
-    return word, found[2][:500], head.strip()
+    word: Word = {"DONE": "done", "BLOCKED": "blocked", "FAILED": "failed"}[found[2]]  # type: ignore[assignment]  # its keys
+    return word, found[3][:500], head.strip()

@@ -103,7 +103,9 @@ class Hosted:
         """The given environment, with the settings in force: the process may see other files than who started it."""
         ours = ("api.", "budget.", f"provider.{self.name}.")
         keys = [key for key in KEYS if key.name.startswith(ours)]
-        told = {key.variable: str(self._config.get(key.name)) for key in keys if self._config.source(key.name) != "default"}
+        told = {
+            key.variable: str(self._config.get(key.name)) for key in keys if self._config.source(key.name) != "default"
+        }
         return {**env, **told, "FLEET_PROVIDER": self.name}
 
     def key(self, env: Mapping[str, str]) -> str:
