@@ -75,10 +75,8 @@ model = "{MODEL}"
         addresses = {"anthropic": "ANTHROPIC", "openai": "OPENAI"}
         name = addresses[self.provider]
         path = "" if self.provider == "anthropic" else "/v1"
-        return super().environment(
-            **{f"{name}_API_KEY": KEY, f"{name}_BASE_URL": f"{self.server.url}{path}", "FLEET_API_BACKOFF": "0.05"},
-            **more,
-        )
+        given = {f"{name}_API_KEY": KEY, f"{name}_BASE_URL": f"{self.server.url}{path}", "FLEET_API_BACKOFF": "0.05"}
+        return super().environment(**(given | more))
 
     def agents(self, most: int, status: int = 0, *, env: Mapping[str, str] | None = None) -> Answer:
         """Run the queue to its end with so many agents at most."""
@@ -94,3 +92,20 @@ model = "{MODEL}"
         assert answer.status == 0, answer
         first = int(answer.data["first"][1:])
         return [f"t{first + n}" for n in range(len(texts))]
+
+    def host(self, seats: int, **env: str) -> subprocess.Popen[bytes]:
+        """A host of agents without a driver above it."""
+        given = {
+            "AGENT_ROOT": str(self.root),
+            "FLEET_PROVIDER": self.provider,
+            "FLEET_LANE": "api",
+            "FLEET_SHARE": "agent/-/-",
+            "FLEET_SEATS": str(seats),
+            **env,
+        }
+        return subprocess.Popen(
+            [sys.executable, "-m", "agent_fleet.agents", "host"],
+            cwd=self.root,
+            env=self.environment(**given),
+            stdout=subprocess.PIPE,
+        )

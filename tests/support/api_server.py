@@ -1,9 +1,10 @@
 """A model server for many agents, in a process of its own: one asyncio loop, any number of streams, a count of all of them.
 
 `python api_server.py` prints its port. What it answers is decided by the text that it is sent:
-`SLEEP s` waits before the answer, `SAY text` answers with it, `ITEMS` answers every line `item: NAME` with a JSON line,
-`WRITE n` goes on for n words, `STATUS code[:seconds]` is an error (with a Retry-After), `ONCE` makes that the first answer only,
-`CUT` ends the stream in the middle, `TOOL name json` calls a tool and then repeats what it gave back.
+`SLEEP s` waits before the answer, `SAY text` answers with it, `WRITE n` goes on for n words, `PACE s` waits between events,
+`ITEMS` answers every line `item: NAME` with a JSON line, `ECHO verdict` with that verdict and the marker of the prompt,
+`STATUS code[:seconds]` is an error (with a Retry-After), `CUT` ends the stream in the middle, `ONCE` makes that the first answer
+only, `TOOL name json` calls a tool and then repeats what it gave back.
 `GET /count` tells what was asked: how many calls, and how often each prompt was.
 """
 
@@ -93,6 +94,9 @@ async def answer(writer: asyncio.StreamWriter, body: dict[str, Any], *, messages
         ]
     if (count := order("WRITE")) is not None:
         said = [WORDS] * int(count)
+    if (end := order("ECHO")) is not None:  # the marker stands in the prompt for those who were told it
+        marker = re.findall(r"^FLEET-\w+", prompt, re.M)[-1]
+        said = [f"I looked.\n{marker} {end}"]
     calls = None
     if tool is not None and not results:
         called, _, given = tool.partition(" ")

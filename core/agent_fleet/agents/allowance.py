@@ -40,12 +40,16 @@ class Allowance:
             raise Exhausted(f"{self.used.tokens:,} tokens used, {self._tokens:,} allowed")
         return bound, min(most, room)
 
-    def watch(self, reported: Usage, written: int) -> None:
-        """Look at a call on its way: what the server reported of it, and how many characters came. Raises Exhausted."""
+    def watch(self, reported: Usage, written: int, size: int) -> None:
+        """Look at a call on its way: what the server reported of it, and how many characters came. Raises Exhausted.
+
+        Of a server that reports only at the end, what was sent is a guess until then.
+        """
         if self._tokens is None:
             return
+        sent = reported.input + reported.cache_write + reported.cache_read or self._guess(size)
         shown = max(int(written / _CHARS), reported.output + reported.reasoning)
-        now = self.used.tokens + reported.input + reported.cache_write + reported.cache_read + shown
+        now = self.used.tokens + sent + shown
         if now > self._tokens:
             raise Exhausted(f"{now:,} tokens used, {self._tokens:,} allowed")
 

@@ -214,6 +214,7 @@ class Agent:
 
     async def _hear(self, request: Request, hearing: Hearing, stake: Stake) -> Said:
         """One call, accounted for however it ends."""
+        size = len(request.body)
         written = 0
         used: Usage | None = None
 
@@ -221,9 +222,8 @@ class Agent:
             nonlocal written
             self._first = self._first or time.monotonic()
             written += more
-            self._allowance.watch(hearing.usage, written)
+            self._allowance.watch(hearing.usage, written, size)
 
-        size = len(request.body)
         try:
             await self._means.line.ask(request, hearing, watch)
             said = hearing.said()

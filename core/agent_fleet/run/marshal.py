@@ -114,7 +114,8 @@ class Marshal:
         if at_fault:
             # one that found nothing to claim was called for tasks that others were quicker to take
             at_fault = self._vetting.free(parse(crew.share).wanted, boards.read(self._queue), 1) > 0
-        self._pacing.note_crew(crew.provider, moved=moved, is_at_fault=at_fault)
+        spent = found.outcome.reason if found.outcome.kind == "budget" and found.exit.cause == "exited" else ""
+        self._pacing.note_crew(crew.provider, moved=moved, is_at_fault=at_fault, spent=spent)
         return moved
 
     def _idle(self, crew: Attempt, board: Board) -> str:

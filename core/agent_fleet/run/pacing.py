@@ -24,13 +24,14 @@ class Pacing:
         self._probing: set[str] = set()
         self._unexplained: dict[str, int] = {}
         self._fruitless: dict[str, int] = {}
+        self._spent: dict[str, str] = {}
         self.gates.retry_walls()
 
     def obstacles(self) -> dict[str, str]:
         """Which providers must wait, and why."""
         found = {}
         shut = self.gates.obstacles(self._me)
-        for name in {*shut, *self._probing, *self._unexplained, *self._fruitless}:
+        for name in {*shut, *self._probing, *self._unexplained, *self._fruitless, *self._spent}:
             why = shut.get(name, "")
             if not why and name in self._probing:
                 why = "one worker tries whether the limit is over"
@@ -38,6 +39,7 @@ class Pacing:
                 why = f"{IN_A_ROW} attempts in a row ended without a word that explains it; look at their logs"
             if self._fruitless.get(name, 0) >= IN_A_ROW:
                 why = f"{IN_A_ROW} sessions in a row ended without having moved a task; look at their logs"
+            why = self._spent.get(name, why)
             if why:
                 found[name] = why
         return found
@@ -59,9 +61,13 @@ class Pacing:
         unexplained = outcome.kind in ("unknown", "crashed") and not outcome.result.strip() and not ended_by_us
         self._unexplained[provider] = self._unexplained.get(provider, 0) + 1 if unexplained else 0
 
-    def note_crew(self, provider: str, *, moved: int, is_at_fault: bool) -> None:
-        """Learn from a crew that is settled: one at fault had tasks before it and ended without having moved any."""
+    def note_crew(self, provider: str, *, moved: int, is_at_fault: bool, spent: str = "") -> None:
+        """Learn from a crew that is settled: one at fault had tasks before it and ended without having moved any. `spent` says
+        which of the run's own limits kept it from going on: another one would meet the same.
+        """
         self._probing.discard(provider)
+        if spent:
+            self._spent[provider] = spent
         if moved or is_at_fault:
             self._fruitless[provider] = 0 if moved else self._fruitless.get(provider, 0) + 1
 

@@ -1,0 +1,113 @@
+"""What a server answers beside messages, and what becomes of the task, of the agents and of the provider's gate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.api_lab import ApiServer, Lab, serving
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ApiServer]:
+    with serving() as found:
+        yield found
+
+
+def calls_of(server: ApiServer, name: str) -> int:
+    return int(server.count()["calls"].get(name, 0))
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+@pytest.mark.parametrize("trouble", ["STATUS 429:0.2", "STATUS 529", "STATUS 503", "STATUS 500", "CUT"])
+def test_a_trouble_that_passes_costs_a_second_call_and_nothing_else(
+    tmp_path: Path, server: ApiServer, provider: str, trouble: str
+) -> None:
+    lab = Lab(tmp_path, server, provider=provider)
+    name = f"{provider}-{trouble.replace(' ', '').replace(':', '')}"
+    (task,) = lab.batch([f"name={name}\n{trouble}\nONCE\nSAY found it"])
+    with lab.host(1) as host:
+        assert host.wait(60) == 0
+    record = lab.record(task)
+    assert (record["outcome"], record["result"], record["charged"]) == ("done", "found it", False)
+    assert calls_of(server, name) == 2
+    assert record["usage"]["partial"] is (trouble == "CUT")  # what was cut was paid for all the same
+
+
+def test_a_wait_that_the_server_asks_for_is_kept(tmp_path: Path, server: ApiServer) -> None:
+    lab = Lab(tmp_path, server)
+    (task,) = lab.batch(["name=patience\nSTATUS 429:1.5\nONCE\nSAY found it"])
+    began = time.monotonic()
+    with lab.host(1) as host:
+        assert host.wait(60) == 0
+    assert time.monotonic() - began >= 1.5
+    assert lab.record(task)["outcome"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [("429", "limit"), ("429:3600", "limit"), ("529", "overload"), ("401", "auth")]
+)
+def test_a_wall_gives_the_task_back_and_closes_the_gate(
+    tmp_path: Path, server: ApiServer, status: str, kind: str
+) -> None:
+    lab = Lab(tmp_path, server, config="[api]\nseats = 2\nretries = 1\n")
+    name = f"wall{status.replace(':', '-')}"
+    lab.batch([f"name={name}-{n}\nSTATUS {status}" for n in range(10)])
+    with lab.driving(room=("--force", "--max", "2")) as driver:
+        until = time.monotonic() + 60
+        while not lab.events("disbanded"):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        driver.kill()
+    told = lab.events("disbanded")[0]
+    assert told["outcome"] == kind, told
+    assert lab.counts() == {"inbox": 10}
+    asked = sum(n for each, n in server.count()["calls"].items() if each.startswith(name))
+    most = 2 if status in ("401", "429:3600") else 4  # two agents, and one more try where that could help
+    assert 1 <= asked <= most
+    assert (lab.dir / "gates.json").exists()
+
+
+@pytest.mark.parametrize("status", ["400", "404", "413"])
+def test_a_request_that_is_wrong_fails_its_task_alone(tmp_path: Path, server: ApiServer, status: str) -> None:
+    lab = Lab(tmp_path, server, config="[queue]\nmax_attempts = 1\n")
+    wrong, right = lab.batch([f"name=wrong{status}\nSTATUS {status}", "SAY found it"])
+    with lab.host(2) as host:
+        assert host.wait(60) == 0
+    assert lab.record(wrong)["outcome"] == "failed"
+    assert lab.record(wrong)["reason"] == f"HTTP {status}: scripted"
+    assert calls_of(server, f"wrong{status}") == 1
+    assert lab.record(right)["outcome"] == "done"
+
+
+def test_without_a_key_nothing_is_claimed_and_the_reason_says_which(tmp_path: Path, server: ApiServer) -> None:
+    lab = Lab(tmp_path, server)
+    lab.batch(["SAY found it"])
+    with lab.host(1, ANTHROPIC_API_KEY="") as host:
+        out, _ = host.communicate(timeout=60)
+    assert host.returncode == 1
+    assert b"ANTHROPIC_API_KEY holds no key" in out
+    assert lab.counts() == {"inbox": 1}
+
+
+@pytest.mark.parametrize("url", ["http://example.com", "ftp://127.0.0.1", "http://user:pw@127.0.0.1", "nothing"])
+def test_a_key_is_not_sent_in_the_clear_to_another_machine(tmp_path: Path, server: ApiServer, url: str) -> None:
+    lab = Lab(tmp_path, server)
+    lab.batch(["SAY found it"])
+    with lab.host(1, ANTHROPIC_BASE_URL=url) as host:
+        out, _ = host.communicate(timeout=60)
+    assert host.returncode == 1
+    assert b"provider.anthropic.url" in out
+    assert lab.counts() == {"inbox": 1}
+
+
+def test_a_single_task_is_dispatched_where_the_lane_has_no_seats(tmp_path: Path, server: ApiServer) -> None:
+    lab = Lab(tmp_path, server, config="")
+    task = lab.add("name=alone\nECHO DONE", "--lane", "headless")
+    lab.agents(1)
+    record = lab.record(task)
+    assert (record["outcome"], record["result"]) == ("done", "I looked.")
+    assert record["usage"]["cache_read"] == 300
