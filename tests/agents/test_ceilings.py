@@ -54,10 +54,8 @@ def test_the_second_attempt_has_what_the_first_has_left(tmp_path: Path, server: 
 @pytest.mark.parametrize("limit", ["run_money", "day_money"])
 def test_with_ten_cents_no_call_begins_that_could_pass_them(tmp_path: Path, server: ApiServer, limit: str) -> None:
     """A call costs 0.03 by this price, and may cost 0.04 and a little: two may be on their way, and then none."""
-    prices = (
-        f'[prices."claude-haiku-4-5"]\ninput = 1.0\noutput = 5.0\n[budget]\n{limit} = 0.10\n[api]\nmax_output = 8000\n'
-    )
-    lab = Lab(tmp_path, server, config=prices)
+    prices = '[prices."claude-haiku-4-5"]\ninput = 1.0\noutput = 5.0\n'
+    lab = Lab(tmp_path, server, config=f"{prices}[budget]\n{limit} = 0.10\n[api]\nmax_output = 8000\nseats = 5\n")
     lab.batch([f"name={limit}{n}\nSLEEP 0.05\nWRITE 6000" for n in range(20)])
     answer = lab.agents(10)
     done = lab.counts()["done"]

@@ -6,6 +6,7 @@ All of it is files; the host calls it in a few threads of its own, so that no ag
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -22,6 +23,8 @@ from agent_fleet.queue.share import Share
 from agent_fleet.queue.store import Place, Queue
 from agent_fleet.run.verdict import decide
 
+_RECLAIM = 2.0  # seconds between two looks at who holds what
+
 
 class Desk:
     """One a process, for one owner: the process itself."""
@@ -35,6 +38,7 @@ class Desk:
         self._share = share
         self._table = table
         self._provider = provider
+        self._next_reclaim = 0.0
 
     @property
     def is_dismissed(self) -> bool:
@@ -47,9 +51,16 @@ class Desk:
         """As many as may start now, at most so many."""
         if self.is_dismissed:
             return []
-        lease.reclaim(self.queue, lapse=self._config.get("queue.lapse"))
+        self._reclaim()
         search = Claim(self.queue, self._owner, Rules(self._config.hosts_max, holds.reasons(self.queue)))
         return search.take_some(most, self._share.wanted)
+
+    def _reclaim(self) -> None:
+        """Take back what dead owners hold, now and then: it looks at every lease, and most of them are ours."""
+        now = time.monotonic()
+        if now >= self._next_reclaim:
+            self._next_reclaim = now + _RECLAIM
+            lease.reclaim(self.queue, lapse=self._config.get("queue.lapse"))
 
     def allowed(self, claimed: Claimed, tokens: int) -> tuple[int | None, int | None]:
         """(tokens, turns) that are left for this attempt: what the task may use, less what its former ones did.

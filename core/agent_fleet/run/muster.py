@@ -19,7 +19,17 @@ from agent_fleet.run import roster, tenure, workplace
 from agent_fleet.run.brief import brief
 from agent_fleet.run.clerk import Lodging
 from agent_fleet.run.roster import Attempt, Run
-from agent_fleet.run.start import Route, Unstarted, armed, begin, environment, lodged, new_worker, under_keeper
+from agent_fleet.run.start import (
+    Route,
+    Unstarted,
+    armed,
+    begin,
+    ceilings,
+    environment,
+    lodged,
+    new_worker,
+    under_keeper,
+)
 
 TURNS: Final = "turns.jsonl"  # in a crew's directory: its session's hook adds one line when a turn of it ends
 
@@ -46,6 +56,7 @@ def muster(
     route = call.route
     env = environment(queue, run, mark, worker, environ)
     env |= {"FLEET_LANE": route.lane.name, "FLEET_PROVIDER": route.provider.name, "FLEET_SHARE": str(call.share)}
+    env |= ceilings(config)
     env |= workplace.own_variables(queue, config, run.identity, environ, mark=mark, directory=directory)
     if call.interactive:
         env["FLEET_TURNS"] = os.path.join(directory, TURNS)

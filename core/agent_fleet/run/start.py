@@ -10,8 +10,9 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
+from agent_fleet import keys as config_keys
 from agent_fleet import process
 from agent_fleet.accounts.outfit import Outfit
 from agent_fleet.config import Config
@@ -27,6 +28,8 @@ from agent_fleet.run import keeper, outlook, prompt, roster, workplace
 from agent_fleet.run.clerk import Lodging
 from agent_fleet.run.roster import Attempt, Run
 from agent_fleet.run.workplace import Workplace
+
+CEILINGS: Final = ("budget.run_money", "budget.day_money", "budget.unknown_price")
 
 
 class Route(NamedTuple):
@@ -66,7 +69,7 @@ def start(
     worker, mark, directory = new_worker(run)
     log = queue.path("logs", f"{task.id}.g{claimed.generation}.log")
     env = environment(queue, run, mark, worker, environ)
-    env |= {"FLEET_TASK": claimed.task, "FLEET_GENERATION": str(claimed.generation)}
+    env |= {"FLEET_TASK": claimed.task, "FLEET_GENERATION": str(claimed.generation), **ceilings(config)}
     try:
         place = workplace.prepare(
             *(queue, config, run, task, claimed.generation, environ), mark=mark, directory=directory, worktree=worktree
@@ -264,6 +267,12 @@ def environment(queue: Queue, run: Run, mark: str, worker: str, environ: Mapping
     if shutil.which("fleet", path=path) is None:
         env["PATH"] = os.pathsep.join([path, os.path.dirname(sys.executable)])
     return env
+
+
+def ceilings(config: Config) -> dict[str, str]:
+    """The run's and the day's ceilings of money as variables, for an agent that can look at them before each call."""
+    keys = (key for key in config_keys.KEYS if key.name in CEILINGS and config.source(key.name) != "default")
+    return {key.variable: str(config.get(key.name)) for key in keys}
 
 
 def _with_terminal(env: Mapping[str, str], terminal: bool) -> dict[str, str]:

@@ -101,7 +101,7 @@ class Hosted:
 
     def _env(self, env: Mapping[str, str]) -> dict[str, str]:
         """The given environment, with the settings in force: the process may see other files than who started it."""
-        ours = ("api.", "budget.", f"provider.{self.name}.")
+        ours = ("api.", f"provider.{self.name}.")
         keys = [key for key in KEYS if key.name.startswith(ours)]
         told = {
             key.variable: str(self._config.get(key.name)) for key in keys if self._config.source(key.name) != "default"
