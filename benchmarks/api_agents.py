@@ -1,6 +1,6 @@
 """Many agents over an API beside a bare asyncio loop over the same client library, against one local server, in turn.
 
-    .venv/bin/python benchmarks/api_agents.py [AGENTS ...] [--rounds N] [--turns N]
+    .venv/bin/python benchmarks/api_agents.py [AGENTS ...] [--rounds N]
 
 Each agent works ROUNDS tasks of one call each: a task is claimed, asked, judged and put on record durably. The bare loop makes
 the same calls and reads the same streams, and does nothing else. Each is a process of its own; its start is counted for both.
