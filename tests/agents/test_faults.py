@@ -93,6 +93,18 @@ def test_without_a_key_nothing_is_claimed_and_the_reason_says_which(tmp_path: Pa
     assert lab.counts() == {"inbox": 1}
 
 
+def test_without_a_model_no_task_is_charged(tmp_path: Path, server: ApiServer) -> None:
+    lab = Lab(tmp_path, server)
+    lab.batch(["SAY found it", "SAY found it"])
+    named = lab.add("SAY found it", "--model", "another")
+    (lab.dir / "config.toml").write_text("[run]\nstagger = 0\n")
+    with lab.host(1) as host:
+        out, _ = host.communicate(timeout=60)
+    assert b"no model is named" in out
+    assert lab.counts() == {"inbox": 3}
+    assert lab.records(named) == []
+
+
 @pytest.mark.parametrize("url", ["http://example.com", "ftp://127.0.0.1", "http://user:pw@127.0.0.1", "nothing"])
 def test_a_key_is_not_sent_in_the_clear_to_another_machine(tmp_path: Path, server: ApiServer, url: str) -> None:
     lab = Lab(tmp_path, server)

@@ -124,7 +124,11 @@ class Host:
         except asyncio.CancelledError:
             await self._return(claimed, agent, key, self._stopped or "its host was stopped")
             raise
-        except FleetError as error:  # its order or its tools are at fault, not the host
+        except FleetError as error:
+            if error.code == "bad_config":  # another task would meet the same
+                await self._return(claimed, agent, key, error.message)
+                self._wind_down(Outcome(kind="failed", reason=f"{error.message} ({error.hint})"))
+                return
             broken = Outcome(kind="failed", reason=error.message)
             await _whole(self._report(claimed, agent, key, self._settle(claimed, broken, {}, 0.0, key)))
         else:
@@ -145,7 +149,9 @@ class Host:
         kit = await self._kits.kit(order.servers if order else {})
         model = claimed.body.get("model", "") or self._terms.model
         if not model:
-            raise FleetError("bad_config", "no model is named", hint="set the provider's model, or the task's")
+            raise FleetError(
+                "bad_config", "no model is named", hint="set provider.NAME.model, or --model for each task"
+            )
         advices = [0]
 
         def advise(text: str) -> str:
