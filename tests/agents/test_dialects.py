@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_fleet.agents.dialect import Answer, Call, Dialect, Fault, Prompt, Request, Said, Tool
@@ -24,6 +24,7 @@ from agent_fleet_providers._faults import fault, retry_after
 from agent_fleet_providers._messages import Messages
 
 KEY = "sk-secret"
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # other work may slow the machine
 TOOL = Tool(name="look", description="Look at a page.", schema={"type": "object"})
 
 
@@ -124,6 +125,7 @@ def test_a_conversation_with_tools_is_sent_whole_and_the_key_stands_in_a_header_
 
 
 @pytest.mark.parametrize("dialect", both(), ids=["messages", "completions"])
+@unhurried
 @given(
     data=st.lists(
         st.recursive(
@@ -167,6 +169,7 @@ def test_no_stream_of_a_server_breaks_the_one_who_hears_it(dialect: Dialect, dat
         assert heard.reason
 
 
+@unhurried
 @given(
     texts=st.lists(
         st.tuples(st.sampled_from(["", "ping", "message"]), st.text(st.characters(exclude_characters="\r\n"))),
