@@ -73,6 +73,7 @@ def main(worker_dir: str) -> None:
         return
     try:
         order = read_order(os.path.join(worker_dir, "keeper.json"))
+        _forget_environment(worker_dir)
         lease = tenure.take(order.take, worker_dir, order.mark)
         log = os.open(order.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         stage = _stage(window, log, worker_dir) if order.terminal else None
@@ -113,6 +114,19 @@ def read_order(path: str) -> Order:
         linger=float(fields.get("linger", LINGER)),
         terminal=fields.get("terminal") is True,
     )
+
+
+def _forget_environment(worker_dir: str) -> None:
+    """Take the agent's environment off the disk, where its keys have no business once it was read. Raises OSError."""
+    from agent_fleet.queue.files import write_whole
+
+    path = os.path.join(worker_dir, "keeper.json")
+    with open(path, encoding="utf-8") as file:
+        fields = json.load(file)
+    try:
+        write_whole(path, json.dumps(fields | {"env": {}}).encode(), durable=False)
+    except OSError:
+        os.unlink(path)  # a full disk takes the record of the order, not the promise
 
 
 # ------------------------------------------------------------------------------------------------------- becoming
