@@ -102,7 +102,7 @@ class Clerk:
             why = line("; ".join([error.message, *error.details]), 600)
             if error.code not in ("no_account", "busy", "unavailable"):
                 return Refused(why)
-            rooms = self.access.rooms(provider, pool=pool)
+            rooms = self.access.rooms(provider, pool=pool, look=self._glance)
             until = rooms.until if rooms and rooms.until else time.time() + _RETRY
             return Hold(source="accounts", why=why, until=until)
 
@@ -149,7 +149,7 @@ class Clerk:
 
     def _worth_waiting(self, own: str, provider: str, pool: str, error: FleetError) -> Hold | None:
         """A hold where the task's own account opens so soon that its conversation is worth the wait."""
-        rooms = self.access.rooms(provider, pool=pool, kept=own)
+        rooms = self.access.rooms(provider, pool=pool, kept=own, look=self._glance)
         until = rooms.opens.get(own) if rooms else None
         if until is None or until - time.time() > self.access.config.get("accounts.patience"):
             return None
