@@ -78,15 +78,18 @@ def test_each_worker_has_an_account_and_gives_it_back(yard: Yard) -> None:
         "MINE": "stays",
     }
     yard.more |= ambient
-    yard.stand_in.tell(sleep=1.5)
+    yard.stand_in.tell(until=str(yard.top / "go"))
     with yard.start("run", "--pool", "claude-crew", "--force", "--max", "4", "--json") as run:
         wait_until(lambda: len(yard.stand_in.calls()) == 4, "four work")
+        wait_until(
+            lambda: [each["state"] for each in yard.leases().values()] == ["running"] * 4, "their leases are bound"
+        )
         leases = yard.leases()
         plan = yard.json("plan", "--pool", "claude-crew")
+        (yard.top / "go").touch()
         out, err = run.communicate(timeout=60)
     assert json.loads(out)["states"] == {"done": 4}, err
     assert sorted(lease["profile"] for lease in leases.values()) == ["claude-1"] * 2 + ["claude-2"] * 2
-    assert {lease["state"] for lease in leases.values()} == {"running"}
     assert len(plan["accounts"]) == 0  # nothing waits that could need one
     assert sorted(yard.accounts()) == ["1", "1", "2", "2"]
     for call in yard.stand_in.calls():
@@ -219,12 +222,14 @@ def test_a_killed_driver_leaves_the_lease_with_its_worker_and_a_killed_worker_le
 def test_a_session_that_claims_for_itself_has_one_account_for_all_its_seats(yard: Yard) -> None:
     yard.open('pool = "claude-crew"')
     yard.add("do it")
-    yard.stand_in.tell(sleep=1)
+    yard.stand_in.tell(until=str(yard.top / "go"))
     with yard.start("run", "--force", "--lane", "subagent", "--max", "4") as run:
         call = yard.stand_in.last()
+        wait_until(lambda: [each["state"] for each in yard.leases().values()] == ["running"], "its lease is bound")
         ((name, lease),) = yard.leases().items()
+        (yard.top / "go").touch()
         run.communicate(timeout=60)
-    assert (lease["profile"], lease["state"]) == ("claude-1", "running"), name
+    assert lease["profile"] == "claude-1", name
     assert call["env"]["CLAUDE_CONFIG_DIR"].endswith("/claude/1")
     assert {"FLEET_SHARE", "FLEET_LANE"} <= call["env"].keys()
     assert call["argv"][call["argv"].index("--setting-sources") + 1] == "user"

@@ -1,6 +1,7 @@
 """A program that stands in for Claude Code and Codex under an account: it takes note of how it was called, and calls the hooks.
 
-What it does is told by `told.json` beside it: `session` (the conversation it says it has), `sleep` (seconds), `more` (payloads
+What it does is told by `told.json` beside it: `session` (the conversation it says it has), `sleep` (seconds), `until` (a file that
+must be there first), `more` (payloads
 of further calls of the session's hook), `status`.
 """
 
@@ -39,6 +40,8 @@ if "--output-format" in sys.argv:
         json.dump(record, file)
     print(json.dumps({"type": "system", "subtype": "init", "session_id": session, "cwd": os.getcwd()}), flush=True)
     time.sleep(told.get("sleep", 0))
+    while not os.path.exists(told.get("until", here)):
+        time.sleep(0.02)
     print(json.dumps({"type": "result", "subtype": "success", "is_error": False, "session_id": session,
                       "num_turns": 1, "result": f"did it\n\nFLEET-{nonce} DONE", "usage": {}}), flush=True)
     sys.exit(0)
