@@ -60,7 +60,8 @@ What holds for every hook:
 - It is called once, in a thread of its own, and has 10 seconds, its import included. So has each later question to a thing.
 - If it raises, hangs, or offers something without the members below, only its own offers are lost; `fleet plugins` names it.
 - The import names `agent_fleet_lanes`, `agent_fleet_capacity`, `agent_fleet_providers`, `agent_fleet_policies`,
-  `agent_fleet_embedders` and `agent_fleet_checks` are ours; installers overwrite silently, and `fleet doctor` tells.
+  `agent_fleet_embedders`, `agent_fleet_decomposers` and `agent_fleet_checks` are ours; installers overwrite silently, and
+  `fleet doctor` tells.
 """
 
 CONFIG_HEAD = """\

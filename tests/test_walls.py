@@ -19,6 +19,7 @@ MOST_LINES = 400
 FLOORS = {
     "agent_fleet": 0,
     "agent_fleet.queue": 1,
+    "agent_fleet.queue.touches": 0,
     "agent_fleet.accounts": 2,
     "agent_fleet.accounts.spec": 0,
     "agent_fleet.accounts.values": 0,
@@ -34,6 +35,10 @@ FLOORS = {
     "agent_fleet.throttle": 2,
     "agent_fleet.health": 2,
     "agent_fleet.routing": 2,
+    "agent_fleet.deploy": 3,
+    "agent_fleet.deploy.values": 0,
+    "agent_fleet.deploy.balance": 0,
+    "agent_fleet.deploy.objects": 0,
     "agent_fleet.run": 3,
     "agent_fleet.agents": 3,
     "agent_fleet.agents.allowance": 0,

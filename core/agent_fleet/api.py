@@ -30,6 +30,9 @@ from agent_fleet.agents.dialect import (
 )
 from agent_fleet.agents.report import HostReader
 from agent_fleet.config import KEYS, Config
+from agent_fleet.deploy.balance import balanced
+from agent_fleet.deploy.objects import objects
+from agent_fleet.deploy.values import Goal, Item, Mind, Scope, Split
 from agent_fleet.errors import FleetError
 from agent_fleet.hookspecs import hookimpl
 from agent_fleet.model import (
@@ -58,6 +61,7 @@ from agent_fleet.protocols import (
     Accounts,
     Check,
     Cleaner,
+    Decomposer,
     Embedder,
     Formed,
     Hooked,
@@ -75,6 +79,7 @@ from agent_fleet.protocols import (
     Seated,
     Visible,
 )
+from agent_fleet.queue.touches import overlap
 from agent_fleet.screen import plain, well_formed
 from agent_fleet.skill.bundle import places as skill_places
 from agent_fleet.tree import marked
@@ -99,6 +104,7 @@ __all__ = [
     "Credential",
     "CredentialPlace",
     "Crew",
+    "Decomposer",
     "Dialect",
     "Embedder",
     "Event",
@@ -107,6 +113,7 @@ __all__ = [
     "Finding",
     "FleetError",
     "Formed",
+    "Goal",
     "Grammar",
     "Hearing",
     "Hold",
@@ -114,11 +121,13 @@ __all__ = [
     "Hooked",
     "HostReader",
     "Identified",
+    "Item",
     "Job",
     "Lane",
     "Launch",
     "Mender",
     "Message",
+    "Mind",
     "Musters",
     "Option",
     "Outcome",
@@ -136,8 +145,10 @@ __all__ = [
     "Request",
     "Resumes",
     "Said",
+    "Scope",
     "Seated",
     "Speaks",
+    "Split",
     "Surroundings",
     "Task",
     "Tool",
@@ -147,11 +158,14 @@ __all__ = [
     "Wall",
     "Window",
     "Worker",
+    "balanced",
     "hookimpl",
     "identity_of",
     "is_alive",
     "marked",
     "moment",
+    "objects",
+    "overlap",
     "parse_wall",
     "plain",
     "remaining",

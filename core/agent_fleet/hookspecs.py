@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pluggy
 
-from agent_fleet.protocols import Check, Embedder, Lane, Policy, Probe, Provider
+from agent_fleet.protocols import Check, Decomposer, Embedder, Lane, Policy, Probe, Provider
 
 if TYPE_CHECKING:
     from agent_fleet.config import Config
@@ -51,4 +51,9 @@ class Offers(Protocol):
     @hookspec
     def fleet_checks(self, config: Config) -> Iterable[Check]:
         """Offer health checks for `fleet doctor`."""
+        ...
+
+    @hookspec
+    def fleet_decomposers(self, config: Config) -> Iterable[Decomposer]:
+        """Offer ways to take a goal apart for `fleet deploy`."""
         ...

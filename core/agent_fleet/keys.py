@@ -234,6 +234,23 @@ KEYS: tuple[Key, ...] = (
     Key("routing.default", "text", "", "The tier of a task whose difficulty nobody knows; empty is the cheapest."),
     Key("routing.judge", "text", "", "The tier whose model judges how difficult a task is; empty asks none."),
     Key("routing.patience", "whole", 1, "Attempts that a tier fails before the next one goes a tier up.", least=1),
+    Key("deploy.agents", "whole", 10, "How many agents a deployment has at work at once, unless it is told.", least=1),
+    Key(
+        "deploy.tokens",
+        "whole",
+        128_000,
+        "Tokens of every class that one agent of a deployment may use; 0 sets no limit.",
+    ),
+    Key(
+        "deploy.redispatch", "whole", 2, "How often what an agent of a deployment has left is given out again.", most=20
+    ),
+    Key(
+        "deploy.coverage",
+        "number",
+        1.0,
+        "The part of the items, from 0 to 1, that must be answered before a deployment counts as whole.",
+        most=1,
+    ),
     Key("notify.command", "list", (), "A program and its arguments that a run tells what needs a person."),
     Key("provider.claude.binary", "text", "claude", "The program that is Claude Code: a name on the path, or a path."),
     Key("provider.claude.permission_mode", "text", "dontAsk", "Claude Code's permission mode."),

@@ -20,7 +20,7 @@ import pluggy
 
 from agent_fleet import __version__, hookspecs
 from agent_fleet.errors import FleetError
-from agent_fleet.protocols import Check, Embedder, Lane, Policy, Probe, Provider
+from agent_fleet.protocols import Check, Decomposer, Embedder, Lane, Policy, Probe, Provider
 
 if TYPE_CHECKING:
     from agent_fleet.config import Config
@@ -58,8 +58,11 @@ LANES: Final[Family[Lane]] = Family("lanes", "fleet_lanes", "agent_fleet_lanes",
 PROVIDERS: Final[Family[Provider]] = Family("providers", "fleet_providers", "agent_fleet_providers", Provider)
 POLICIES: Final[Family[Policy]] = Family("policies", "fleet_policies", "agent_fleet_policies", Policy)
 CHECKS: Final[Family[Check]] = Family("checks", "fleet_checks", "agent_fleet_checks", Check)
+DECOMPOSERS: Final[Family[Decomposer]] = Family(
+    "decomposers", "fleet_decomposers", "agent_fleet_decomposers", Decomposer
+)
 EMBEDDERS: Final[Family[Embedder]] = Family("embedders", "fleet_embedders", "agent_fleet_embedders", Embedder)
-FAMILIES: Final[tuple[Family[Any], ...]] = (CAPACITY, CHECKS, EMBEDDERS, LANES, POLICIES, PROVIDERS)
+FAMILIES: Final[tuple[Family[Any], ...]] = (CAPACITY, CHECKS, DECOMPOSERS, EMBEDDERS, LANES, POLICIES, PROVIDERS)
 
 
 @dataclass(frozen=True, slots=True)

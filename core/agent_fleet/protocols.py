@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from agent_fleet.accounts.spec import Account, AccountSpec, HookSaid
 from agent_fleet.accounts.values import QuotaReading
+from agent_fleet.deploy.values import Goal, Split
 from agent_fleet.model import (
     Board,
     Ceiling,
@@ -263,6 +264,24 @@ class Embedder(Protocol):
     @property
     def calibration(self) -> tuple[float, float, float, float] | None:
         """Weights of cosine, matched words, unmatched words, and the constant; None: only a cosine at the bound collapses."""
+        ...
+
+
+class Decomposer(Protocol):
+    """A way to take a goal apart, so that many agents work at once and no two on the same thing."""
+
+    @property
+    def name(self) -> str: ...
+
+    def usable(self) -> str | None:
+        """None, or the reason in words why this decomposer cannot be used on this machine."""
+        ...
+
+    def decompose(self, goal: Goal) -> Split:
+        """Scopes that are pairwise disjoint and together the goal's items: both are checked, and a split that is none is refused.
+
+        Raises `bad_input` for a goal that it cannot take apart.
+        """
         ...
 
 

@@ -11,7 +11,7 @@ from agent_fleet.commands import Shared
 from agent_fleet.commands.spec import Option, Spec
 from agent_fleet.errors import FleetError
 from agent_fleet.queue import finish, holds, lease, names, records, texts
-from agent_fleet.queue.claim import Claim, Claimed, Rules, Wanted, anything
+from agent_fleet.queue.claim import Claim, Claimed, Only, Rules, Wanted, anything
 from agent_fleet.queue.store import Queue
 
 _FOREVER = 1e9
@@ -32,8 +32,8 @@ def claim(shared: Shared, agent: str, lane: str | None, provider: str | None, wa
     who = identity.identity_of(owner) if owner else shared.identity
     mark = shared.environ.get("FLEET_WORKER", "")
     holder = lease.enlist(queue, who, agent=agent, lane=lane or shared.environ.get("FLEET_LANE", ""), mark=mark)
-    rules = Rules(shared.config.hosts_max, holds.reasons(queue))
-    wanted = _of_its_share(shared, _wanted(shared, lane, provider))
+    wanted, only = _of_its_share(shared, _wanted(shared, lane, provider))
+    rules = Rules(shared.config.hosts_max, holds.reasons(queue), only)
     deadline = time.monotonic() + wait
     while True:
         _refuse_the_dismissed(queue, holder)
@@ -73,15 +73,15 @@ def _lanes(name: str) -> tuple[str, ...]:
     return ("terminal", "headless") if name == "auto" else (name,)
 
 
-def _of_its_share(shared: Shared, wanted: Wanted) -> Wanted:
+def _of_its_share(shared: Shared, wanted: Wanted) -> tuple[Wanted, Only | None]:
     """Only what the run that started this agent has it work on: another kind of agent, or lane, has the rest."""
     told = shared.environ.get("FLEET_SHARE")
     if told is None:
-        return wanted
+        return wanted, None
     from agent_fleet.queue import share
 
     mine = share.parse(told)
-    return lambda *track: mine.wanted(*track) and wanted(*track)
+    return (lambda *track: mine.wanted(*track) and wanted(*track)), Only(mine.run) if mine.run else None
 
 
 def _refuse_the_dismissed(queue: Queue, holder: lease.Owner) -> None:

@@ -8,17 +8,26 @@ import click
 
 from agent_fleet.commands import Shared, command
 from agent_fleet.commands.cost import price_table
-from agent_fleet.errors import FleetError
+from agent_fleet.deploy.orders import is_id
+from agent_fleet.errors import OK, FleetError
 from agent_fleet.ledger import Tally, spent
 from agent_fleet.run import history
 from agent_fleet.run.history import Coverage, TaskLine
 from agent_fleet.text import count, duration, line
 
 
-@command("report", help="Show what run RUN came to: coverage first, then every task with its evidence, then the cost.")
+@command(
+    "report",
+    help="Show what run or deployment RUN came to: coverage first, then every task or item with its evidence, then the cost.",
+)
 @click.argument("run")
-def command_line(shared: Shared, run: str) -> None:
+def command_line(shared: Shared, run: str) -> int:
     queue = shared.queue
+    if is_id(run):
+        from agent_fleet.commands import deployed
+        from agent_fleet.deploy import record
+
+        return deployed.tell(shared, record.read(queue, run))
     if not any(known.id == run for known in history.runs(queue)):
         raise FleetError("not_found", f"there is no run {run!r}", hint="`fleet runs` lists them")
     lines = list(history.tasks(queue, run))
@@ -26,6 +35,7 @@ def command_line(shared: Shared, run: str) -> None:
     table = price_table(shared)
     cost = spent(queue, table, run=run)
     shared.emit(_payload(run, covered, lines, cost), lambda: _text(run, covered, lines, cost, table.date))
+    return OK
 
 
 def _payload(run: str, covered: Coverage, lines: list[TaskLine], cost: Tally) -> dict[str, Any]:
@@ -55,10 +65,11 @@ def _text(run: str, covered: Coverage, lines: list[TaskLine], cost: Tally, date:
             rows.append(f"        {line(found.evidence, 110)}")
         if found.work:
             rows.append(f"        {line(found.work, 200)}")
-    return "\n".join([*rows, "", _used(cost, date)])
+    return "\n".join([*rows, "", used(cost, date)])
 
 
-def _used(cost: Tally, date: str) -> str:
+def used(cost: Tally, date: str) -> str:
+    """What was used and what it cost, in one line; what is unknown is called so."""
     if cost.is_unknown:
         return "tokens and money: unknown, no attempt reported any (shell commands do not)"
     amount = cost.money.amount

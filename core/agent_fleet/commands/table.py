@@ -20,6 +20,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "from-note": ("from_note", "Work in", "Add what is new in a checklist."),
     "to-note": ("to_note", "Work in", "Tick in a checklist what is done, and log what was observed."),
     "why": ("why", "Run", "Say why a task waits, or what became of it."),
+    "deploy": ("deploy", "Run", "Take a job apart, give it to many agents, and put together what they return."),
+    "resume-run": ("resume_run", "Run", "Go on with a deployment, from its files."),
     "open": ("open", "Run", "Start a run in N terminals, and say where they are."),
     "launch": ("launch", "Run", "Open N windows with a command of yours, for agents that claim by themselves."),
     "probe-browser": ("probe_browser", "Run", "Say whether there is a browser that a task could use."),

@@ -18,11 +18,33 @@ from agent_fleet.queue.store import Queue, remove_if_empty
 Held = tuple[str, int, str, str, str]
 
 
+class Only:
+    """Lets nothing through but the tasks of one deployment. What a task belongs to never changes, so each is read once."""
+
+    __slots__ = ("_known", "run")
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        self._known: dict[str, bool] = {}
+
+    def passes(self, queue: Queue, task: str, path: str) -> bool:
+        """Whether the task whose file is at `path` is one of them; no, if the file is gone or cannot be read."""
+        if task not in self._known:
+            body = queue.body(path, task)
+            if body is None:
+                return False
+            self._known[task] = body.get("run") == self.run
+        return self._known[task]
+
+
 class Rules(NamedTuple):
-    """What limits a claim: `host_max` tasks of one host at once; `holds` are the ids that wait, each with its reason."""
+    """What limits a claim: `host_max` tasks of one host at once; `holds` are the ids that wait, each with its reason;
+    `only` leaves all but one deployment's tasks alone.
+    """
 
     host_max: Callable[[str], int]
     holds: dict[str, str]
+    only: Only | None = None
 
 
 class Claimed(NamedTuple):
@@ -92,7 +114,10 @@ class Claim:
             if wanted(priority, need, lane, provider):
                 by_priority.setdefault(priority, []).append(track)
         for priority in sorted(by_priority):
-            yield from heapq.merge(*(self._in_track(track) for track in by_priority[priority]))
+            for candidate in heapq.merge(*(self._in_track(track) for track in by_priority[priority])):
+                only = self.rules.only
+                if only is None or only.passes(self.queue, candidate.task, candidate.path):
+                    yield candidate
 
     def _in_track(self, track: str) -> Iterator[Candidate]:
         for bucket in self.queue.buckets("inbox", track):

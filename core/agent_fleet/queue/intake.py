@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from agent_fleet import identity
@@ -22,10 +22,13 @@ from agent_fleet.queue.task import resolve_needs
 _SYNC_EACH_UP_TO = 64
 
 
-def add(queue: Queue, bodies: Sequence[dict[str, Any]]) -> list[str]:
+def add(
+    queue: Queue, bodies: Sequence[dict[str, Any]], *, before: Callable[[list[str]], None] | None = None
+) -> list[str]:
     """Add tasks as one batch: when this returns, they are in the inbox and survive a loss of power.
 
-    Raises FleetError for a bad need, OSError if the disk refuses; then nothing was added.
+    `before` is told their ids while none of them is there yet, for what has to be there first. Raises FleetError for a bad
+    need, OSError if the disk refuses; then nothing was added.
     """
     if not bodies:
         return []
@@ -33,6 +36,8 @@ def add(queue: Queue, bodies: Sequence[dict[str, Any]]) -> list[str]:
     first = _reserve(queue, len(bodies))
     ids = [f"t{first + offset}" for offset in range(len(bodies))]
     resolve_needs(bodies, ids, lambda task: queue.find(task) is not None)
+    if before is not None:
+        before(ids)
     now = round(time.time(), 3)
     stage = queue.path("staging", f"{identity.identity_of().replace(':', '_')}-{time.monotonic_ns()}")
     try:

@@ -1,7 +1,7 @@
 """The share of the queue that one worker may claim: which needs, with which wishes. The driver makes it, `fleet claim` keeps to it.
 
 A share is a set of tracks without their priority, written as `need/lane/provider` with `-` for no wish and `*` for any lane:
-`agent/-/claude agent/subagent/-`.
+`agent/-/claude agent/subagent/-`. With `run=d2` it is only what belongs to that deployment.
 """
 
 from __future__ import annotations
@@ -12,27 +12,36 @@ from agent_fleet.queue import names
 
 NONE = "-"
 ANY = "*"
+RUN = "run="
 
 
 class Share(NamedTuple):
-    """The tracks as (need, lane wish, provider wish); no wish is an empty text, `*` any lane."""
+    """The tracks as (need, lane wish, provider wish); no wish is an empty text, `*` any lane. `run` is the one deployment that
+    it is for, if it is.
+    """
 
     tracks: frozenset[tuple[str, str, str]]
+    run: str = ""
 
     def wanted(self, _priority: int, need: str, lane: str, provider: str) -> bool:
         """Whether a worker with this share may claim from this track."""
         return (need, lane, provider) in self.tracks or (need, ANY, provider) in self.tracks
 
     def __str__(self) -> str:
-        return " ".join("/".join(part or NONE for part in track) for track in sorted(self.tracks))
+        words = ["/".join(part or NONE for part in track) for track in sorted(self.tracks)]
+        return " ".join([*words, *([RUN + self.run] if self.run else [])])
 
 
 def parse(text: str) -> Share:
     """The share in a text; words that mean nothing give no right to anything."""
     found = set()
+    run = ""
     for word in text.split():
+        if word.startswith(RUN):
+            run = word.removeprefix(RUN)
+            continue
         need, _, rest = word.partition("/")
         lane, _, provider = rest.partition("/")
         if need in names.NEEDS and lane and provider:
             found.add((need, "" if lane == NONE else lane, "" if provider == NONE else provider))
-    return Share(frozenset(found))
+    return Share(frozenset(found), run)

@@ -87,7 +87,7 @@ class Admission:
         self._say = say
         self.reasons = Reasons(queue, self.pacing, say, force=wishes.force)
         owner = lease.enlist(queue, run.identity, agent=f"{run.id}-driver", lane="")
-        self._vetting = Vetting(queue, config, plugins, owner, self.reasons.say_once)
+        self._vetting = Vetting(queue, config, plugins, owner, self.reasons.say_once, only=wishes.only)
         self.marshal = Marshal(
             queue, self._vetting, self.pacing, self.spending, patience=config.get("run.first_claim"), asked=wishes.ask
         )
@@ -104,7 +104,7 @@ class Admission:
         pressure = self._pressure(seen, len(at_work))
         if pressure:
             return Answer(shed=pressure)
-        if not seen.board.counts["inbox"]:
+        if not seen.board.counts["inbox"] or (self.wishes.only and not self.waiting()):
             return Answer(exhausted=True)
         if self._attempts_are_used_up(seen, returned):
             return Answer(exhausted=True)
@@ -119,6 +119,10 @@ class Admission:
             return Answer()
         started = self._muster(seen, at_work) or self._dispatch(seen, len(at_work))
         return started or Answer(exhausted=not self.reasons.may_change(seen, at_work))
+
+    def waiting(self) -> int:
+        """How many tasks wait that this run is for."""
+        return self._vetting.waiting()
 
     # ------------------------------------------------------------------------------------------------------- looking
 
@@ -167,7 +171,7 @@ class Admission:
                 continue
             if self.marshal.settles(provider, {watcher.attempt.id for watcher in at_work}):
                 return Answer()
-            share = crews.share_of(seen.routes, lane, provider)
+            share = crews.share_of(seen.routes, lane, provider)._replace(run=self.wishes.only)
             vacant = seen.vacant.get((lane, provider), 0)
             if self._vetting.free(share.wanted, seen.board, vacant + 1) <= vacant or not self.pacing.may_start(
                 provider

@@ -171,7 +171,7 @@ class Driver:
     def _end(self) -> Summary:
         """Put the end of the run on record. One that leaves unsettled attempts has not ended: the next run takes it over."""
         states = {state: found for state in names.STATES if (found := list(self.tidings.states.values()).count(state))}
-        waiting = sum(1 for _ in self.queue.waiting())
+        waiting = self.admission.waiting()
         summary = Summary(
             run=self.run.id,
             states=states,

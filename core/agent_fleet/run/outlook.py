@@ -36,7 +36,8 @@ class Wishes:
     """What one invocation asks for: at most `cap` workers (None: no cap), one lane or provider for all, no machine limit,
     a git worktree for each task, accounts of one pool.
 
-    `ask` says that the person is there: workers at a terminal may ask, and are not ended for being idle.
+    `ask` says that the person is there: workers at a terminal may ask, and are not ended for being idle. `only` is the one
+    deployment whose tasks are worked on.
     """
 
     cap: int | None = None
@@ -46,6 +47,7 @@ class Wishes:
     worktree: bool = False
     ask: bool = False
     pool: str = ""
+    only: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +90,7 @@ def wishes_of(run: Run) -> Wishes:
         worktree=told.get("worktree") is True,
         ask=told.get("ask") is True,
         pool=str(told.get("pool") or ""),
+        only=str(told.get("only") or ""),
     )
 
 

@@ -12,7 +12,7 @@ from agent_fleet.model import Board, Hold, Task
 from agent_fleet.plugins import POLICIES, Plugins
 from agent_fleet.protocols import Policy
 from agent_fleet.queue import holds
-from agent_fleet.queue.claim import Claim, Claimed, Wanted
+from agent_fleet.queue.claim import Claim, Claimed, Only, Wanted
 from agent_fleet.queue.lease import Owner
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
@@ -25,17 +25,32 @@ class Vetting:
     """The policies' word on single tasks, on behalf of one owner. `say_once` takes a topic and a warning."""
 
     def __init__(
-        self, queue: Queue, config: Config, plugins: Plugins, owner: Owner, say_once: Callable[[str, str], None]
+        self,
+        queue: Queue,
+        config: Config,
+        plugins: Plugins,
+        owner: Owner,
+        say_once: Callable[[str, str], None],
+        *,
+        only: str = "",
     ) -> None:
         self.queue = queue
         self.config = config
         self.plugins = plugins
         self._owner = owner
         self._say_once = say_once
+        self._only = Only(only) if only else None
+
+    def waiting(self) -> int:
+        """How many tasks wait that are any business of this run."""
+        only = self._only
+        return sum(
+            1 for task, _, _, path in self.queue.waiting() if only is None or only.passes(self.queue, task, path)
+        )
 
     def search(self) -> Claim:
         """A fresh search of the inbox, by the holds that are in force now."""
-        return Claim(self.queue, self._owner, outlook.rules_of(self.queue, self.config))
+        return Claim(self.queue, self._owner, outlook.rules_of(self.queue, self.config)._replace(only=self._only))
 
     def claim(self, wanted: Wanted, board: Board, hand_back: Callable[[Claimed, str], None]) -> Claimed | None:
         """Claim the first task that may start and that no policy holds back."""

@@ -27,6 +27,7 @@ PACKAGES = (
     "agent_fleet_policies",
     "agent_fleet_checks",
     "agent_fleet_embedders",
+    "agent_fleet_decomposers",
 )
 SCRIPTS = ("fleet", "agent-fleet")
 

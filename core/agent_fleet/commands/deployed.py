@@ -1,0 +1,196 @@
+"""What the commands about deployments share: how one is worked, and how what came of it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agent_fleet import config as configuration
+from agent_fleet import paths
+from agent_fleet.commands import Shared, run
+from agent_fleet.commands.add import habits
+from agent_fleet.commands.cost import price_table
+from agent_fleet.commands.report import used
+from agent_fleet.config import Config
+from agent_fleet.deploy import coverage, telling
+from agent_fleet.deploy.coverage import Coverage, Fate
+from agent_fleet.deploy.estimate import Band, Estimate, Size
+from agent_fleet.deploy.estimate import estimate as estimated
+from agent_fleet.deploy.question import Asked
+from agent_fleet.deploy.record import Deployment
+from agent_fleet.deploy.work import Place, Work, spent
+from agent_fleet.deploy.work import work as worked
+from agent_fleet.errors import FAULT, OK
+from agent_fleet.ledger import Entry, Tally, entries
+from agent_fleet.queue.task import Habits
+from agent_fleet.run.console import open_console
+from agent_fleet.run.outlook import Wishes
+from agent_fleet.text import count, duration, line
+
+_SHOWN = 20
+
+
+def refuse(shared: Shared, provider: str, lane: str, force: bool, trust_committed: bool) -> None:
+    """Raise FleetError for a deployment that may not be worked here, or could not."""
+    run.refuse(shared, Wishes(lane=lane, provider=provider, force=force), trust_committed=trust_committed)
+
+
+def again(stagger: float | None, force: bool, trust_committed: bool) -> list[str]:
+    """These options for another `fleet resume-run`."""
+    words = [] if stagger is None else ["--stagger", str(stagger)]
+    return [*words, *(["--force"] if force else []), *(["--trust-committed"] if trust_committed else [])]
+
+
+def habits_of(shared: Shared) -> Habits:
+    return habits(shared)
+
+
+def work(shared: Shared, deployment: Deployment, *, force: bool, stagger: float | None) -> int:
+    """Work it to its end and tell what came of it; the exit status."""
+    settings = deployment.settings
+    place = Place(
+        queue=shared.queue,
+        config=lambda money: _config(shared, money),
+        plugins=shared.plugins,
+        environ=shared.environ,
+        habits=habits(shared),
+        table=price_table(shared),
+        console=open_console,
+    )
+    wishes = Wishes(cap=settings.agents, lane=settings.lane, provider=settings.provider, force=force)
+    seconds = shared.config.get("run.stagger") if stagger is None else stagger
+    return tell(shared, deployment, worked(place, deployment, wishes, stagger=seconds))
+
+
+def tell(shared: Shared, deployment: Deployment, done: Work | None = None) -> int:
+    """Say what has become of a deployment, coverage first; the exit status says whether it is whole."""
+    found = coverage.fates(deployment, coverage.given(shared.queue, deployment))
+    covered = coverage.coverage(found)
+    table = price_table(shared)
+    cost = spent(shared.queue, table, deployment)
+    whole = covered.share >= deployment.settings.coverage and not covered.open
+    shared.emit(
+        payload(deployment, covered, found, cost, whole=whole) | ({"why": done.why} if done else {}),
+        lambda: _text(deployment, covered, found, used(cost, table.date), whole=whole, why=done.why if done else ""),
+    )
+    return OK if whole else FAULT
+
+
+def payload(
+    deployment: Deployment, covered: Coverage, found: list[Fate], cost: Tally, *, whole: bool
+) -> dict[str, Any]:
+    """The answer for programs."""
+    return {
+        "run": deployment.id,
+        "task": deployment.instruction,
+        "parts": len(deployment.scopes),
+        "coverage": {
+            "asked": covered.asked,
+            "answered": covered.answered,
+            "failed": dict(covered.failed),
+            "skipped": covered.skipped,
+            "open": dict(covered.open),
+            "whole": whole,
+        },
+        "repeated": sum(deployment.repeated.values()),
+        "notes": list(deployment.notes),
+        "tokens": None if cost.is_unknown else cost.usage.tokens,
+        "money": None if cost.is_unknown else cost.money.as_record(),
+        "items": [_item(fate) for fate in found],
+    }
+
+
+def _item(fate: Fate) -> dict[str, Any]:
+    told = {"item": fate.item.id, "input": fate.item.value, "kind": fate.kind, "task": fate.task or None}
+    if fate.kind == "answered":
+        return told | {"value": fate.value, "confidence": fate.confidence}
+    return told | {"fault": fate.fault, "why": fate.why}
+
+
+def _text(deployment: Deployment, covered: Coverage, found: list[Fate], cost: str, *, whole: bool, why: str) -> str:
+    verdict = "whole" if whole else "not whole: no conclusion about the rest"
+    rows = [f"{deployment.id}: {covered} ({verdict})", f"{count(len(deployment.scopes), 'part')}; {cost}"]
+    rows += deployment.notes
+    rows += [f"it did not go on: {why}"] if why else []
+    rest = [fate for fate in found if fate.kind != "answered"]
+    rows += [f"  {fate.item.id:>6}  {_why(fate)}  {line(str(fate.item.value), 70)}" for fate in rest[:_SHOWN]]
+    if len(rest) > _SHOWN:
+        rows.append(f"  and {len(rest) - _SHOWN} more")
+    hint = f"fleet resume-run {deployment.id}" if covered.open else f"fleet report {deployment.id} --json"
+    return "\n".join([*rows, f"go on with: {hint}" if covered.open else f"all answers: {hint}"])
+
+
+def _why(fate: Fate) -> str:
+    return line(f"{fate.kind} ({fate.fault or fate.why})", 60)
+
+
+def _config(shared: Shared, money: float) -> Config:
+    """The settings of a run that may spend so much, or what is configured if that is less."""
+    own = shared.config.get("budget.run_money")
+    least = min(amount for amount in (own, money) if amount) if own or money else 0.0
+    environ = {**shared.environ, "FLEET_BUDGET_RUN_MONEY": str(least)} if least else shared.environ
+    return configuration.load(
+        shared.root, queue_dir=shared.queue_dir, environ=environ, explicit=shared.options.get("config")
+    )
+
+
+def mind(shared: Shared, provider: str, model: str) -> Asked:
+    """The model that takes goals apart: the provider's, or that of tasks that name none."""
+    return Asked(shared.plugins, provider or shared.config.get("providers.default"), shared.environ, model=model)
+
+
+def estimate(shared: Shared, draft: Deployment) -> int:
+    """Tell what a deployment would cost and take; nothing of it is kept."""
+    settings = draft.settings
+    table = price_table(shared)
+    provider = settings.provider or shared.config.get("providers.default")
+    size = Size(
+        [(len(order.items), len(telling.partition(order))) for order in draft.orders()],
+        settings.agents,
+        settings.tokens,
+        settings.redispatch,
+        settings.model,
+    )
+    before: list[Entry] = []
+    if paths.is_queue(shared.queue_dir):
+        before = [entry for entry in entries(shared.queue, table) if _is_like(entry, provider, settings.model)]
+    found = estimated(size, before, table)
+    shared.emit(
+        {
+            "items": len(draft.items),
+            "parts": len(draft.scopes),
+            "agents": settings.agents,
+            "repeated": sum(draft.repeated.values()),
+            "tokens": found.tokens._asdict(),
+            "money": found.money._asdict(),
+            "seconds": found.seconds._asdict(),
+            "basis": list(found.basis),
+            "notes": list(draft.notes),
+        },
+        lambda: _estimate(draft, found),
+    )
+    return OK
+
+
+def _is_like(entry: Entry, provider: str, model: str) -> bool:
+    return entry.provider == provider and (not model or model in entry.models)
+
+
+def _estimate(draft: Deployment, found: Estimate) -> str:
+    rows = [
+        f"{count(len(draft.items), 'item')} in {count(len(draft.scopes), 'part')}, by {draft.decomposer};"
+        f" {draft.settings.agents} agents at once",
+        f"tokens: {_band(found.tokens, lambda value: f'{value:,.0f}')}",
+        f"money:  {_band(found.money, lambda value: f'{value:.2f} US dollars')}",
+        f"time:   {_band(found.seconds, duration)}",
+        *found.basis,
+        *draft.notes,
+        "nothing was started",
+    ]
+    return "\n".join(rows)
+
+
+def _band(band: Band, shown: Callable[[float], str]) -> str:
+    if band.low is None or band.likely is None or band.high is None:
+        return "unknown"
+    return f"{shown(band.low)} to {shown(band.high)}, likely {shown(band.likely)}"

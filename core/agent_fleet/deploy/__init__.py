@@ -1,0 +1,1 @@
+"""Deployments: many inputs or one goal taken apart, given out as tasks and put together again."""

@@ -1,0 +1,80 @@
+"""The contract of a deployment: what an agent returns for each item, as a JSON Schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from agent_fleet.errors import FleetError
+from agent_fleet.queue.files import BadFileError, read_json
+
+_LONGEST = 100_000
+
+
+class Contract:
+    """A schema that was found to be sound; an empty one takes every value. References leave the schema nowhere."""
+
+    def __init__(self, schema: Mapping[str, Any] | None = None) -> None:
+        """Raises `bad_input` for what is no JSON Schema, or refers to another document."""
+        self.schema = dict(schema or {})
+        self._validator: Any = None
+        if not self.schema:
+            return
+        from jsonschema import exceptions, validators
+        from referencing import Registry
+
+        if len(json.dumps(self.schema)) > _LONGEST:
+            raise _bad(f"is longer than {_LONGEST} characters")
+        strange = next((each for each in _references(self.schema) if not each.startswith("#")), None)
+        if strange is not None:
+            raise _bad(f"refers to {strange[:200]!r}, which nothing here fetches")
+        kind = validators.validator_for(self.schema, default=validators.Draft202012Validator)
+        try:
+            kind.check_schema(self.schema)
+        except exceptions.SchemaError as error:
+            raise _bad(f"is no JSON Schema: {error.message[:200]}") from None
+        self._validator = kind(self.schema, registry=Registry())
+
+    def fault(self, value: Any) -> str:
+        """What is wrong with a value, in one line; an empty text if nothing is."""
+        if self._validator is None:
+            return ""
+        from jsonschema import exceptions
+        from referencing.exceptions import Unresolvable
+
+        try:
+            error = exceptions.best_match(self._validator.iter_errors(value))
+        except (Unresolvable, RecursionError):
+            return "the contract cannot be applied to it"
+        if error is None:
+            return ""
+        where = "/".join(str(part) for part in error.absolute_path)
+        return " ".join(f"{where or 'the value'}: {error.message}".split())[:300]
+
+
+def read(path: str) -> Contract:
+    """The contract in a file. Raises FleetError."""
+    try:
+        return Contract(read_json(path))
+    except FileNotFoundError:
+        raise FleetError("not_found", f"there is no file {path}", hint="name a file with a JSON Schema") from None
+    except BadFileError as error:
+        raise FleetError("bad_input", f"cannot read {path}: {error}", hint="give a JSON Schema") from None
+
+
+def _references(schema: Any) -> list[str]:
+    found: list[str] = []
+    stack = [schema]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, dict):
+            found += [each[name] for name in ("$ref", "$dynamicRef") if isinstance(each.get(name), str)]
+            stack += each.values()
+        elif isinstance(each, list):
+            stack += each
+    return found
+
+
+def _bad(what: str) -> FleetError:
+    return FleetError("bad_input", f"the contract {what}", hint="mend the schema; json-schema.org describes the form")

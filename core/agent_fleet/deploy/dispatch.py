@@ -1,0 +1,64 @@
+"""Giving a deployment's parts out: as tasks of the queue, and what is left of them again, each once whatever dies when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent_fleet.deploy import coverage, orders, telling
+from agent_fleet.deploy.orders import Order
+from agent_fleet.deploy.record import Deployment
+from agent_fleet.queue import intake
+from agent_fleet.queue.lock import DirLock
+from agent_fleet.queue.store import Queue
+from agent_fleet.queue.task import Habits, task_body
+from agent_fleet.text import line
+
+KIND = "deploy"
+
+
+def give_out(queue: Queue, deployment: Deployment, habits: Habits) -> list[str]:
+    """Add a task for each part that has none, and for what was left of those that ended; their ids.
+
+    Called again after a crash it adds what is missing and nothing twice. Raises FleetError and OSError; then nothing was added.
+    """
+    with DirLock(orders.directory(queue, deployment.id)):
+        intake.recover(queue)  # a batch whose adder died counts: its tasks are there once it is moved in
+        todo = due(queue, deployment)
+        bodies = [body(deployment, order, habits) for order in todo]
+
+        def before(ids: list[str]) -> None:
+            orders.write(queue, dict(zip(ids, todo, strict=True)))
+
+        return intake.add(queue, bodies, before=before)
+
+
+def due(queue: Queue, deployment: Deployment) -> list[Order]:
+    """The orders that are to be given out now."""
+    given = coverage.given(queue, deployment)
+    started = {each.order.part for each in given}
+    followed = {each.order.of for each in given}
+    todo = [order for order in deployment.orders() if order.part not in started]
+    again = (coverage.left(each, most=deployment.settings.redispatch) for each in given if each.task not in followed)
+    return [*todo, *(order for order in again if order is not None)]
+
+
+def body(deployment: Deployment, order: Order, habits: Habits) -> dict[str, Any]:
+    """The task of an order. Raises `bad_input` for settings that no task can have."""
+    settings = deployment.settings
+    number = f"{deployment.id} part {order.part} of {len(deployment.scopes)}"
+    what = f": {line(order.title, 80)}" if order.title else ""
+    again = f", again ({order.round})" if order.round else ""
+    limits = {"tokens": settings.tokens, "turns": settings.turns, "seconds": settings.seconds}
+    fields = {
+        "target": deployment.instruction,
+        "title": f"{number}{again}{what}",
+        "notes": telling.partition(order),
+        "kind": KIND,
+        "need": settings.need,
+        "run": deployment.id,
+        "source": f"deployment {deployment.id}",
+        "touches": list(order.touches),
+        "budget": {name: amount for name, amount in limits.items() if amount},
+    }
+    fields |= {name: getattr(settings, name) for name in ("provider", "lane", "model", "pool", "check")}
+    return task_body(fields, habits)

@@ -1,0 +1,89 @@
+"""Working a deployment to its end: rounds of a run that takes nothing but its tasks, and of giving out what was left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from agent_fleet.config import Config
+from agent_fleet.deploy import coverage, dispatch
+from agent_fleet.deploy.record import Deployment
+from agent_fleet.ledger import Entry, Tally, entries, tally
+from agent_fleet.plugins import Plugins
+from agent_fleet.prices import Table
+from agent_fleet.queue.store import BadFileError, Queue, read_json
+from agent_fleet.queue.task import Habits
+from agent_fleet.run.console import Console
+from agent_fleet.run.driver import Driver, Summary
+from agent_fleet.run.outlook import Wishes
+
+
+class Place(NamedTuple):
+    """Where a deployment is worked. `config` makes the settings of a run with a ceiling of its own (US dollars; 0: none)."""
+
+    queue: Queue
+    config: Callable[[float], Config]
+    plugins: Plugins
+    environ: Mapping[str, str]
+    habits: Habits
+    table: Table
+    console: Callable[[], Console]
+
+
+class Work(NamedTuple):
+    """What working it came to: the runs, how many tasks they moved, and why it did not go on (empty: nothing is left to do)."""
+
+    runs: tuple[Summary, ...]
+    why: str
+
+
+def work(place: Place, deployment: Deployment, wishes: Wishes, *, stagger: float) -> Work:
+    """Give out what is due and run until nothing is, or until somebody or something ends it. Raises FleetError, OSError."""
+    wishes = replace(wishes, only=deployment.id)
+    runs: list[Summary] = []
+    while True:
+        dispatch.give_out(place.queue, deployment, place.habits)
+        if not any(each.state in ("inbox", "active") for each in coverage.given(place.queue, deployment)):
+            return Work(tuple(runs), "")
+        money = _money_left(place, deployment)
+        if money is not None and money <= 0:
+            return Work(tuple(runs), f"its {deployment.settings.money:g} US dollars are spent")
+        config = place.config(money or 0.0)
+        driver = Driver(place.queue, config, place.plugins, wishes, place.console(), place.environ, stagger=stagger)
+        summary = driver.work()
+        runs.append(summary)
+        if driver.stopping or driver.draining or summary.waiting or summary.obstacle:
+            return Work(tuple(runs), summary.obstacle or summary.why or "it was stopped")
+
+
+def spent(queue: Queue, table: Table, deployment: Deployment) -> Tally:
+    """What all its tasks have used, whoever worked them, and what sessions of its own runs have used beside that."""
+    return tally(filter(is_of(queue, deployment), entries(queue, table)))
+
+
+def is_of(queue: Queue, deployment: Deployment) -> Callable[[Entry], bool]:
+    """Whether an entry of the ledger belongs to this deployment."""
+    tasks = frozenset(each.task for each in coverage.given(queue, deployment))
+    runs = runs_of(queue, deployment.id)
+    return lambda entry: entry.task in tasks or entry.run in runs
+
+
+def runs_of(queue: Queue, name: str) -> frozenset[str]:
+    """The runs that worked on this deployment alone, ended or not."""
+    found = set()
+    for run in queue.listing("runs"):
+        try:
+            options = read_json(queue.path("runs", run, "driver.json")).get("options")
+        except (BadFileError, FileNotFoundError, NotADirectoryError):
+            continue
+        if isinstance(options, dict) and options.get("only") == name:
+            found.add(run)
+    return frozenset(found)
+
+
+def _money_left(place: Place, deployment: Deployment) -> float | None:
+    """What is left of its money; None if it has no ceiling. What cannot be priced is for the run's own rules."""
+    if not deployment.settings.money:
+        return None
+    return deployment.settings.money - spent(place.queue, place.table, deployment).money.known

@@ -1,0 +1,3 @@
+"""The decomposers that come with fleet."""
+
+NAMES = ("files", "items", "llm")
