@@ -12,6 +12,7 @@ import click
 from agent_fleet import prices
 from agent_fleet.budget import dollars
 from agent_fleet.commands import Shared, command
+from agent_fleet.deploy.orders import is_id
 from agent_fleet.errors import FleetError
 from agent_fleet.ledger import Entry, Tally, day_of, entries
 from agent_fleet.prices import Money, Table
@@ -44,7 +45,7 @@ class Cost(NamedTuple):
 @command(
     "cost", help="Show what was used and what it cost: tokens of every class, money and where its figure comes from."
 )
-@click.option("--run", metavar="RUN", help="Only the attempts of this run.")
+@click.option("--run", metavar="RUN", help="Only the attempts of this run or deployment.")
 @click.option(
     "--since", metavar="WHEN", help="Only what was settled since: 90m, 24h, 7d, or a date such as 2026-11-30."
 )
@@ -81,9 +82,10 @@ def _cost(queue: Queue, table: Table, *, by: str, run: str | None, since: float 
     rows: dict[str, Tally] = {}
     whole = Tally()
     key = _KEYS[by]
-    is_known = run is None or run in queue.listing("runs")
+    is_known = run is None or is_id(run) or run in queue.listing("runs")
+    is_wanted = _of_run(queue, run)
     for entry in entries(queue, table):
-        if run is not None and entry.run != run:
+        if not is_wanted(entry):
             continue
         is_known = True
         if since is not None and entry.at < since:
@@ -95,6 +97,17 @@ def _cost(queue: Queue, table: Table, *, by: str, run: str | None, since: float 
             "not_found", f"there is no run {run!r}", hint="`fleet cost --by run` lists those that there are"
         )
     return Cost(by, dict(sorted(rows.items(), key=_order)), whole, table, since, run, len(queue.active()))
+
+
+def _of_run(queue: Queue, run: str | None) -> Callable[[Entry], bool]:
+    """Whether an attempt belongs to this run or deployment; None: to any."""
+    if run is None:
+        return lambda _: True
+    if not is_id(run):
+        return lambda entry: entry.run == run
+    from agent_fleet.deploy import record, work
+
+    return work.is_of(queue, record.read(queue, run))
 
 
 def _order(row: tuple[str, Tally]) -> tuple[Any, ...]:

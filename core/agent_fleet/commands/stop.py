@@ -10,6 +10,8 @@ import click
 
 from agent_fleet import identity, process, tree
 from agent_fleet.commands import Shared, command
+from agent_fleet.deploy.orders import is_id
+from agent_fleet.deploy.record import runs_of
 from agent_fleet.errors import FleetError
 from agent_fleet.queue import lease
 from agent_fleet.queue.store import Queue
@@ -35,8 +37,10 @@ def command_line(shared: Shared, runs: tuple[str, ...], drain: bool, grace: floa
             hint="end by reporting the task",
         )
     queue = shared.queue
-    found = [(run, alive) for run, alive in roster.runs(queue) if not runs or run.id in runs]
-    missing = sorted(set(runs) - {run.id for run, _ in found})
+    wanted = set(runs).union(*(runs_of(queue, name) for name in runs if is_id(name)))
+    found = [(run, alive) for run, alive in roster.runs(queue) if not runs or run.id in wanted]
+    there = {run.id for run, _ in found}
+    missing = sorted(name for name in runs if name not in there and not (is_id(name) and runs_of(queue, name) & there))
     if missing:
         raise FleetError(
             "not_found", f"no run {missing[0]!r} is at work here", hint="`fleet status` shows what is active"

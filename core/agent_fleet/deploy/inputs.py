@@ -69,8 +69,10 @@ def gathered(values: Iterable[Any]) -> Input:
         text = _canonical(value)
         if len(text) > _LONGEST:
             raise _bad(f"item {number} is longer than {_LONGEST} characters", "give a path or an address instead")
-        known = found.setdefault(text, Item(id=f"i{len(found) + 1}", value=value))
-        if known.value is not value:
+        known = found.get(text)
+        if known is None:
+            found[text] = Item(id=f"i{len(found) + 1}", value=value)
+        else:
             repeated[known.id] = repeated.get(known.id, 0) + 1
     if not found:
         raise _bad("the input holds no items", "give one item a line")

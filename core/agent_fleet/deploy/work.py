@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from agent_fleet.config import Config
 from agent_fleet.deploy import coverage, dispatch
-from agent_fleet.deploy.record import Deployment
+from agent_fleet.deploy.record import Deployment, runs_of
 from agent_fleet.ledger import Entry, Tally, entries, tally
 from agent_fleet.plugins import Plugins
 from agent_fleet.prices import Table
-from agent_fleet.queue.store import BadFileError, Queue, read_json
+from agent_fleet.queue.store import Queue
 from agent_fleet.queue.task import Habits
 from agent_fleet.run.console import Console
 from agent_fleet.run.driver import Driver, Summary
@@ -67,19 +67,6 @@ def is_of(queue: Queue, deployment: Deployment) -> Callable[[Entry], bool]:
     tasks = frozenset(each.task for each in coverage.given(queue, deployment))
     runs = runs_of(queue, deployment.id)
     return lambda entry: entry.task in tasks or entry.run in runs
-
-
-def runs_of(queue: Queue, name: str) -> frozenset[str]:
-    """The runs that worked on this deployment alone, ended or not."""
-    found = set()
-    for run in queue.listing("runs"):
-        try:
-            options = read_json(queue.path("runs", run, "driver.json")).get("options")
-        except (BadFileError, FileNotFoundError, NotADirectoryError):
-            continue
-        if isinstance(options, dict) and options.get("only") == name:
-            found.add(run)
-    return frozenset(found)
 
 
 def _money_left(place: Place, deployment: Deployment) -> float | None:

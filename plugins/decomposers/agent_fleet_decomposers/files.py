@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Sequence
 
@@ -54,9 +55,9 @@ def _weight(items: Iterable[Item]) -> float:
 
 
 def _scope(items: Sequence[Item]) -> Scope:
-    directories = sorted({os.path.dirname(item.value) for item in items})
-    common = os.path.commonpath(directories) if all(directories) else ""
-    return Scope(items=tuple(item.id for item in items), title=common)
+    ways = [os.path.dirname(item.value).split(os.sep) for item in items]
+    common = [parts[0] for parts in itertools.takewhile(lambda parts: len({*parts}) == 1, zip(*ways, strict=False))]
+    return Scope(items=tuple(item.id for item in items), title=os.sep.join(common))
 
 
 @hookimpl

@@ -1,0 +1,154 @@
+"""What comes from outside: inputs, contracts, answers. Nothing of it is taken on trust, and nothing is lost in silence."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_fleet.deploy import answers, inputs, telling
+from agent_fleet.deploy.contract import Contract
+from agent_fleet.deploy.objects import objects
+from agent_fleet.deploy.orders import Order, remainder
+from agent_fleet.deploy.values import Item
+from agent_fleet.errors import FleetError
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def order(*values: Any, **more: Any) -> Order:
+    items = tuple(Item(id=f"i{n}", value=value) for n, value in enumerate(values, 1))
+    return Order(deployment="d1", part=1, items=items, **more)
+
+
+def read(text: str, *values: Any, schema: dict[str, Any] | None = None) -> dict[str, answers.Answer]:
+    return answers.read(order(*values), text, Contract(schema))
+
+
+@given(st.lists(JSON, min_size=1, max_size=30))
+def test_every_input_is_an_item_and_equal_ones_are_counted(values: list[Any]) -> None:
+    text = "\n".join(json.dumps(value) for value in values)
+    found = inputs.parse(text.encode(), "jsonl")
+    told = [json.dumps(value, sort_keys=True) for value in values]
+    assert [json.dumps(item.value, sort_keys=True) for item in found.items] == list(dict.fromkeys(told))
+    assert len(found.items) + sum(found.repeated.values()) == len(values)
+    assert len({item.id for item in found.items}) == len(found.items)
+
+
+def test_the_forms_of_an_input() -> None:
+    assert [item.value for item in inputs.parse(b"\xef\xbb\xbfa\r\n\r\n  b \r\n").items] == ["a", "b"]
+    assert inputs.parse(b'{"a": 1}\n[2]\n').items[1].value == [2]
+    assert inputs.parse(b"{not json}\n").items[0].value == "{not json}"
+    rows = inputs.parse(b'name,why\n"a, b","two\nlines"\n\n', "csv").items
+    assert [row.value for row in rows] == [{"name": "a, b", "why": "two\nlines"}]
+
+
+@pytest.mark.parametrize(
+    ("data", "form", "said"),
+    [
+        (b"", None, "no items"),
+        (b"a\n\xff\n", None, "line 2 is not UTF-8"),
+        (b"a\n\0\n", None, "line 2 holds a NUL"),
+        (b'{"a": 1}\nb\n', None, "line 2 is not JSON"),
+        (b"[" * 100_000, "jsonl", "line 1 is not JSON"),
+        (b"a,a\n1,2\n", "csv", "name each column once"),
+        (b"a,b\n1\n", "csv", "line 2 has 1 cells"),
+        (b'a,b\n"1,2\n', "csv", "cannot be read"),
+        (b"x" * 300_000, None, "item 1 is longer"),
+    ],
+)
+def test_an_input_that_cannot_be_read_names_what_is_wrong(data: bytes, form: Any, said: str) -> None:
+    with pytest.raises(FleetError, match=said) as caught:
+        inputs.parse(data, form)
+    assert caught.value.code == "bad_input"
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"type": "nosuch"}, "is no JSON Schema"),
+        ({"$ref": "https://example.com/schema"}, "which nothing here fetches"),
+        ({"properties": {"a": {"$ref": "file:///etc/passwd"}}}, "which nothing here fetches"),
+        ({"description": "x" * 200_000}, "longer"),
+    ],
+)
+def test_a_contract_that_is_none_is_refused(schema: dict[str, Any], said: str) -> None:
+    with pytest.raises(FleetError, match=said):
+        Contract(schema)
+
+
+def test_a_contract_that_refers_to_itself_ends() -> None:
+    contract = Contract({"$ref": "#/$defs/a", "$defs": {"a": {"properties": {"a": {"$ref": "#/$defs/a"}}}}})
+    assert contract.fault({"a": {"a": {}}}) == ""
+    deep: Any = {}
+    for _ in range(5000):
+        deep = {"a": deep}
+    assert contract.fault(deep) in ("", "the contract cannot be applied to it")
+
+
+def test_answers_are_found_in_whatever_an_agent_writes_around_them() -> None:
+    text = (
+        'I looked.\n- {"item": "i1", "value": {"a": [1, {"item": "i2", "value": 9}]}} fine\n'
+        '```json\n{"results": [{"item": "i2", "failed": "Not Found!", "why": "404"}]}\n```\n{"item": "i9", "value": 1}\n'
+        '{"item": "i3", "skipped": "empty"} {broken {"item": "i4", "value": NaN}'
+    )
+    found = read(text, "a", "b", "c", "d")
+    assert set(found) == {"i1", "i2", "i3"}
+    assert (found["i2"].kind, found["i2"].fault, found["i2"].why) == ("failed", "not-found", "404")
+    assert found["i3"].kind == "skipped"
+
+
+def test_an_answer_that_breaks_the_contract_is_none_and_never_hides_one_that_keeps_it() -> None:
+    schema = {"type": "integer"}
+    assert read('{"item": "i1", "value": "x"}', "a", schema=schema)["i1"].fault == "invalid"
+    both = '{"item": "i1", "value": 4}\n{"item": "i1", "value": "x"}'
+    assert read(both, "a", schema=schema)["i1"].value == 4
+
+
+@given(st.text(max_size=300) | st.lists(JSON, max_size=5).map(lambda found: "\n".join(map(json.dumps, found))))
+def test_no_text_of_an_agent_breaks_the_reader(text: str) -> None:
+    assert all(isinstance(found, dict) for found in objects(text))
+    assert set(read(text, "a", "b")) <= {"i1", "i2"}
+
+
+def test_a_text_of_nothing_but_braces_takes_no_time() -> None:
+    began = time.process_time()
+    assert list(objects("{" * 300_000)) == []
+    assert list(objects('{"a' * 100_000)) == []
+    assert list(objects('{"a":' * 100_000)) == []
+    assert time.process_time() - began < 5
+
+
+@given(st.lists(JSON, min_size=1, max_size=8), st.data())
+def test_what_is_answered_and_what_is_left_are_the_order(values: list[Any], data: st.DataObject) -> None:
+    whole = order(*values)
+    ids = {item.id for item in whole.items}
+    settled = data.draw(st.sets(st.sampled_from(sorted(ids))))
+    left = remainder(whole, settled, of="t1")
+    assert (left is None) == (settled == ids)
+    if left is not None:
+        assert {item.id for item in left.items} | settled == ids
+        assert not {item.id for item in left.items} & settled
+        assert (left.round, left.of) == (1, "t1")
+
+
+@given(st.lists(st.text(max_size=60), min_size=1, max_size=6))
+def test_an_item_stays_on_its_line_between_the_marks(values: list[str]) -> None:
+    text = telling.partition(order(*values))
+    lines = text.split("\n")
+    begin = next(n for n, line in enumerate(lines) if line.startswith("-----BEGIN ITEMS "))
+    end = next(n for n, line in enumerate(lines) if line.startswith("-----END ITEMS "))
+    assert [json.loads(line)["value"] for line in lines[begin + 1 : end]] == values
+
+
+def test_a_partition_that_no_prompt_can_hold_is_refused() -> None:
+    with pytest.raises(FleetError, match="larger than"):
+        telling.partition(order(*("x" * 200_000 + str(n) for n in range(30))))
