@@ -235,6 +235,7 @@ KEYS: tuple[Key, ...] = (
     Key("routing.judge", "text", "", "The tier whose model judges how difficult a task is; empty asks none."),
     Key("routing.patience", "whole", 1, "Attempts that a tier fails before the next one goes a tier up.", least=1),
     Key("deploy.agents", "whole", 10, "How many agents a deployment has at work at once, unless it is told.", least=1),
+    Key("deploy.registry", "text", "", "A file with a mirror of the MCP registry, from which agents get their tools."),
     Key(
         "deploy.tokens",
         "whole",

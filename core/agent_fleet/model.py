@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 State = Literal["inbox", "active", "done", "blocked", "failed"]
 Need = Literal["browser", "agent", "serial", "command"]
@@ -180,6 +180,8 @@ class Job:
     """One attempt at one task, as a provider sees it. `session` names a conversation to go on with, if any.
 
     `account` is the label of the account whose home `env` names; empty: it works under the person's own login.
+    `servers` are the MCP servers that it may use, by name, as clients take their settings, with `${NAME}` for a variable: these
+    and no others. None: what the person has set up.
     """
 
     task: Task
@@ -191,6 +193,7 @@ class Job:
     scratch: str
     session: str = ""
     account: str = ""
+    servers: Mapping[str, Mapping[str, Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

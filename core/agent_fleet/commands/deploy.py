@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import click
 
 from agent_fleet.commands import Shared, command, deployed, run
-from agent_fleet.deploy import contract, dispatch, inputs, record, telling
+from agent_fleet.deploy import contract, dispatch, inputs, record, telling, toolbox
 from agent_fleet.deploy.contract import Contract
 from agent_fleet.deploy.decompose import Parts, decompose
 from agent_fleet.deploy.inputs import Input
@@ -62,6 +62,7 @@ _GOAL = Input((), {})
 @click.option(
     "--check", default="", metavar="COMMAND", help="A shell command that proves each part: exit 0 means done."
 )
+@click.option("--tools", multiple=True, metavar="NAME", help="An MCP server that each agent gets; may be repeated.")
 @click.option(
     "--redispatch", type=click.IntRange(0, 20), metavar="N", help="How often what an agent leaves is given out again."
 )
@@ -97,17 +98,23 @@ def drafted(shared: Shared, instruction: str, options: dict[str, Any]) -> Deploy
     """The deployment that these options ask for, taken apart and checked; nothing is written. Raises FleetError."""
     config = shared.config
     agents = options["agents"] or config.get("deploy.agents")
-    found = _input(shared, options)
-    name = options["decomposer"] or ("files" if options["repo"] else "items" if found.items else "llm")
+    given = _input(shared, options)
+    box = toolbox.read(_registry(shared))
+    box.servers(options["tools"])
+    name = options["decomposer"] or ("files" if options["repo"] else "items" if given.items else "llm")
     schema = contract.read(options["schema"]) if options["schema"] else Contract()
     goal = Goal(
         instruction=instruction,
-        items=found.items,
+        items=given.items,
         parts=options["parts"] or agents,
         depth=options["depth"],
+        tools=box.names,
         mind=(mind := deployed.mind(shared, options["provider"], options["model"])),
     )
     parts = decompose(shared.plugins, name, goal)
+    scopes = tuple(
+        replace(scope, tools=tuple(dict.fromkeys((*scope.tools, *options["tools"])))) for scope in parts.scopes
+    )
     chosen = {key: options[key] for key in ("money", "need", "provider", "lane", "model", "pool", "check")}
     chosen |= {key: options[key] or 0 for key in ("turns", "seconds")}
     settings = Settings(
@@ -124,12 +131,13 @@ def drafted(shared: Shared, instruction: str, options: dict[str, Any]) -> Deploy
         source=_source(options),
         digest="",
         items=parts.items,
-        scopes=parts.scopes,
+        scopes=scopes,
         settings=settings,
         contract=schema.schema,
-        repeated=found.repeated,
-        notes=(*found.notes, *_notes(parts, found)),
+        repeated=given.repeated,
+        notes=(*given.notes, *_notes(parts, given)),
         planning=asdict(mind.usage),
+        servers={str(number): found for number, scope in enumerate(scopes, 1) if (found := box.servers(scope.tools))},
     )
     for order in draft.orders():
         dispatch.body(draft, order, deployed.habits_of(shared))
@@ -150,6 +158,11 @@ def _input(shared: Shared, options: dict[str, Any]) -> Input:
     if repo:
         return inputs.tracked(shared.root, _below(shared, repo))
     return _GOAL
+
+
+def _registry(shared: Shared) -> str:
+    path = shared.config.get("deploy.registry")
+    return os.path.join(shared.root, os.path.expanduser(path)) if path else ""
 
 
 def _below(shared: Shared, directory: str) -> str:

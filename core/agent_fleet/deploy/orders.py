@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from agent_fleet.deploy.values import Item
+from agent_fleet.errors import FleetError
 from agent_fleet.queue import names
 from agent_fleet.queue.files import BadFileError, read_json, sync_directory, write_whole
 from agent_fleet.queue.store import Queue
@@ -25,7 +26,8 @@ class Order:
     """The exclusive scope of one task.
 
     `part` is the partition of which these items are, `round` how often what was left of it has been given out again, and `of`
-    the task whose remainder this is. `contract` is a JSON Schema for each item's value; `tools` are names of MCP servers.
+    the task whose remainder this is. `contract` is a JSON Schema for each item's value; `tools` are names of MCP servers and
+    `servers` their settings, in which `${NAME}` stands for a variable: these and no others.
     """
 
     deployment: str
@@ -35,6 +37,7 @@ class Order:
     instruction: str = ""
     touches: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    servers: Mapping[str, Any] = field(default_factory=dict)
     tier: str = ""
     contract: Mapping[str, Any] = field(default_factory=dict)
     round: int = 0
@@ -118,6 +121,7 @@ def _order(found: Mapping[str, Any]) -> Order:
             instruction=_str(found["instruction"]),
             touches=tuple(map(_str, found["touches"])),
             tools=tuple(map(_str, found["tools"])),
+            servers=_tables(found["servers"]),
             tier=_str(found["tier"]),
             contract=dict(found["contract"]),
             round=int(found["round"]),
@@ -125,6 +129,23 @@ def _order(found: Mapping[str, Any]) -> Order:
         )
     except (KeyError, TypeError, ValueError):
         raise BadFileError("it is no work order") from None
+
+
+def servers_of(queue: Queue, deployment: str, task: str) -> Mapping[str, Mapping[str, Any]] | None:
+    """The MCP servers that a task of a deployment may use; None for a task without an order. Raises `corrupt`."""
+    try:
+        order = of_task(queue, deployment, task)
+    except BadFileError as error:
+        raise FleetError(
+            "corrupt", f"the work order of {task} cannot be read: {error}", hint="restore it, or deploy again"
+        ) from None
+    return None if order is None else order.servers
+
+
+def _tables(value: object) -> dict[str, dict[str, Any]]:
+    if not isinstance(value, dict) or not all(isinstance(each, dict) for each in value.values()):
+        raise TypeError(value)
+    return value
 
 
 def _str(value: object) -> str:

@@ -45,7 +45,8 @@ class Settings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """What was asked. `source` tells where the items come from, `digest` is of all of them, `repeated` how often more than once
-    an item was given, by its id; `planning` is what taking it apart has cost.
+    an item was given, by its id; `planning` is what taking it apart has cost,
+    `servers` the MCP servers of each part, by its number.
     """
 
     id: str
@@ -61,6 +62,7 @@ class Deployment:
     repeated: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     planning: Mapping[str, Any] = field(default_factory=dict)
+    servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def orders(self) -> list[Order]:
         """The first work order of each part."""
@@ -74,6 +76,7 @@ class Deployment:
                 instruction=scope.instruction,
                 touches=scope.touches,
                 tools=scope.tools,
+                servers=self.servers.get(str(number), {}),
                 tier=scope.tier,
                 contract=self.contract,
             )
@@ -168,6 +171,7 @@ def _deployment(told: Mapping[str, Any], parts: Mapping[str, Any]) -> Deployment
             repeated=dict(told["repeated"]),
             notes=tuple(told["notes"]),
             planning=dict(told["planning"]),
+            servers=dict(told["servers"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise BadFileError("it is no record of a deployment") from None

@@ -28,7 +28,8 @@ class Goal:
     """What is to be taken apart: an instruction, the items that it holds for (none: the instruction itself), into how many
     parts.
 
-    `depth` is how many levels a hierarchical split may have, `mind` the model to ask, if there is one.
+    `depth` is how many levels a hierarchical split may have, `mind` the model to ask, if there is one, and
+    `tools` the names that a scope may ask for.
     """
 
     instruction: str
@@ -36,6 +37,7 @@ class Goal:
     parts: int = 1
     depth: int = 1
     mind: Mind | None = None
+    tools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from agent_fleet import keys as config_keys
 from agent_fleet import process
 from agent_fleet.accounts.outfit import Outfit
 from agent_fleet.config import Config
+from agent_fleet.deploy import orders
 from agent_fleet.errors import FleetError
 from agent_fleet.model import Job, Launch, Task, Worker
 from agent_fleet.plugins import Offer, Plugins
@@ -66,6 +67,10 @@ def start(
     cannot be written.
     """
     task = task_from(claimed.body)
+    try:
+        servers = orders.servers_of(queue, task.run, task.id) if task.run else None
+    except FleetError as error:
+        return Unstarted("task", error)
     worker, mark, directory = new_worker(run)
     log = queue.path("logs", f"{task.id}.g{claimed.generation}.log")
     env = environment(queue, run, mark, worker, environ)
@@ -83,6 +88,7 @@ def start(
     job = _job(
         queue, task, worker, directory, place.environment(env), route.provider.name, place, ask=ask, account=label
     )
+    job = replace(job, servers=servers)
     attempt = Attempt(
         id=worker,
         dir=directory,

@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 TRIES = 3
 SHOWN = 60_000  # characters of items in one question; more are first cut mechanically
+SHOWN_TOOLS = 200
 LONGEST = 20_000  # characters of one instruction that a model may write
 
 
@@ -35,6 +36,7 @@ class _Node(NamedTuple):
     parts: int
     depth: int
     draft: Scope
+    tools: tuple[str, ...] = ()
 
 
 class Llm:
@@ -50,7 +52,7 @@ class Llm:
         if goal.mind is None:
             raise FleetError("bad_input", "there is no model to ask", hint="name a provider with --provider")
         notes: list[str] = []
-        root = _Node(goal.instruction, "", goal.items, goal.parts, max(1, goal.depth), Scope(items=()))
+        root = _Node(goal.instruction, "", goal.items, goal.parts, max(1, goal.depth), Scope(items=()), goal.tools)
         leaves = _leaves(root, goal.mind, notes)
         if goal.items:
             scopes = [
@@ -159,7 +161,8 @@ def _question(node: _Node, wide: int) -> tuple[str, Callable[[str], list[_Node]]
     while nonce in shown + node.instruction:
         nonce = os.urandom(8).hex()
     form = GROUPS if node.items else SUBGOALS
-    text = form.format(parts=wide, goal=node.instruction, items=shown, nonce=nonce)
+    tools = f"Tools that there are: {', '.join(node.tools[:SHOWN_TOOLS])}\n" if node.tools else ""
+    text = form.format(parts=wide, goal=node.instruction, items=shown, nonce=nonce, tools=tools)
     return text, lambda answer: _read(answer, node, wide)
 
 
@@ -202,11 +205,20 @@ def _child(part: Any, node: _Node) -> _Node:
         items=(),
         instruction=instruction,
         touches=_texts(part, "touches"),
-        tools=_texts(part, "tools"),
+        tools=_tools(part, node),
         tier=_text(part, "tier", 40),
     )
     goal = instruction if not node.items else node.instruction
     return node._replace(instruction=goal, title=title, items=tuple(known[each] for each in ids if known), draft=draft)
+
+
+def _tools(part: dict[str, Any], node: _Node) -> tuple[str, ...]:
+    """The tools that a part asks for; where there are none, a wish for one means nothing."""
+    found = _texts(part, "tools") if node.tools else ()
+    strange = [each for each in found if each not in node.tools]
+    if strange:
+        raise _Refused(f"there is no tool {strange[0]!r}")
+    return found
 
 
 def _refuse_no_partition(children: Sequence[_Node], node: _Node) -> None:

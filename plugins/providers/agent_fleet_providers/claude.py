@@ -177,7 +177,8 @@ class Claude:
 
     def _arguments(self, job: Job) -> list[str]:
         budget = job.task.budget
-        words = [*STREAM, *_session(job), *_own_sources(job), *self._rights(), *self._model(job.task.model)]
+        words = [*STREAM, *_session(job), *_own_sources(job), *self._rights(*_tools(job))]
+        words += [*self._model(job.task.model), *_servers(job)]
         if budget.turns is not None:
             words += ["--max-turns", str(max(1, budget.turns))]
         if budget.money is not None and budget.money > 0:
@@ -230,6 +231,19 @@ def _session(job: Job) -> list[str]:
 def _own_sources(work: Job | Crew) -> tuple[str, ...]:
     """Under an account: its home's settings alone, not those that lie in the project."""
     return _claude_account.USER if work.account else ()
+
+
+def _servers(job: Job) -> list[str]:
+    """The MCP servers of this attempt alone, where it is said which."""
+    if job.servers is None:
+        return []
+    file = write_private(os.path.join(job.scratch, "mcp.json"), json.dumps({"mcpServers": job.servers}))
+    return ["--mcp-config", file, "--strict-mcp-config"]
+
+
+def _tools(job: Job) -> list[str]:
+    """The right to use what these servers offer: nobody could be asked for it."""
+    return [f"mcp__{name}" for name in job.servers or ()]
 
 
 def _agents(crew: Crew) -> str:

@@ -31,6 +31,7 @@ from agent_fleet.api import (
 )
 from agent_fleet_providers import _codex_account
 from agent_fleet_providers._codex_quota import Rollout, Server
+from agent_fleet_providers._codex_servers import servers
 from agent_fleet_providers._codex_stream import CodexReader
 from agent_fleet_providers._codex_threads import Threads, length
 from agent_fleet_providers._figures import count, table
@@ -172,7 +173,7 @@ class Codex:
 
     def _arguments(self, job: Job, tools: list[str]) -> list[str]:
         """The user's own come first: they are options of `exec`, and `exec resume` does not know all of those."""
-        words = ["exec", *_own(job), *self._extra(), *self._rights(job.task.model), *tools]
+        words = ["exec", *_own(job), *self._extra(), *self._rights(job.task.model), *tools, *servers(job)]
         if job.session and not THREAD.fullmatch(job.session):
             raise FleetError(
                 "bad_input", f"{job.session[:60]!r} is no thread of Codex", hint="start the task without a session"
