@@ -50,6 +50,7 @@ FLOORS = {
     "agent_fleet.ledger": 2,
     "agent_fleet.__main__": 4,
     "agent_fleet.testing": 4,
+    "agent_fleet.library": 4,
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent_fleet.queue import records
-from support import clerk
+from support.deployments import hired, worked
 from support.procs import wait_until
 from support.project import git, repository
 from support.runs import Site
@@ -23,21 +23,6 @@ ROOM = ("--force", "--stagger", "0")
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     return hired(Site(tmp_path))
-
-
-def hired(site: Site, seconds: float = 0.0) -> Site:
-    argv = [sys.executable, "-I", "-S", str(clerk.__file__), str(ledger(site)), str(seconds)]
-    site.configure(f'[providers]\ndefault = "clerk"\n[agents.clerk]\nargv = {json.dumps(argv)}\n')
-    return site
-
-
-def ledger(site: Site) -> Path:
-    return site.root.parent / "ledger"
-
-
-def worked(site: Site) -> Counter[str]:
-    """How often each item was worked on, by the workers' own word."""
-    return Counter(ledger(site).read_text().split())
 
 
 def inputs(site: Site, lines: list[str]) -> str:

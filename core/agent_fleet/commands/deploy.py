@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import asdict, replace
 from typing import Any
 
 import click
 
 from agent_fleet.commands import Shared, command, deployed, run
-from agent_fleet.deploy import contract, dispatch, inputs, record, telling, toolbox
+from agent_fleet.commands.add import habits
+from agent_fleet.deploy import contract, inputs, record
 from agent_fleet.deploy.contract import Contract
-from agent_fleet.deploy.decompose import Parts, decompose
+from agent_fleet.deploy.draft import NO_INPUT, Request, draft
 from agent_fleet.deploy.inputs import Input
-from agent_fleet.deploy.record import Deployment, Settings
-from agent_fleet.deploy.values import Goal
 from agent_fleet.errors import FleetError
 from agent_fleet.queue import names
 
-_GOAL = Input((), {})
+_SETTINGS = (
+    *("agents", "tokens", "turns", "seconds", "money", "need", "provider", "lane", "model", "pool", "check"),
+    *("redispatch", "coverage"),
+)
 
 
 @command(
@@ -75,16 +76,17 @@ _GOAL = Input((), {})
 @click.option("--trust-committed", is_flag=True, help="Work tasks and obey settings that came with the repository.")
 @click.option("--detach", is_flag=True, help="Go on in the background, and return at once.")
 def command_line(shared: Shared, instruction: str, **options: Any) -> int:
+    if options["file"] == "-" and instruction == "-":
+        raise FleetError("usage", "standard input can be the task or the inputs, not both", hint="give one as a file")
     instruction = shared.text(instruction, "the task").strip()
     if not instruction:
         raise FleetError("usage", "say what is to be done", hint='fleet deploy --task "…" --inputs FILE')
-    if options["file"] == "-" and instruction == "-":
-        raise FleetError("usage", "standard input can be the task or the inputs, not both", hint="give one as a file")
     deployed.refuse(shared, options["provider"], options["lane"], options["force"], options["trust_committed"])
-    draft = drafted(shared, instruction, options)
+    mind = deployed.mind(shared, options["provider"], options["model"])
+    found = draft(shared.plugins, shared.config, habits(shared), _request(shared, instruction, options), mind)
     if options["estimate"]:
-        return deployed.estimate(shared, draft)
-    deployment = record.create(shared.made_queue(), draft)
+        return deployed.estimate(shared, found)
+    deployment = record.create(shared.made_queue(), found)
     for note in deployment.notes:
         shared.warn(note)
     if options["detach"]:
@@ -94,55 +96,18 @@ def command_line(shared: Shared, instruction: str, **options: Any) -> int:
     return deployed.work(shared, deployment, force=options["force"], stagger=options["stagger"])
 
 
-def drafted(shared: Shared, instruction: str, options: dict[str, Any]) -> Deployment:
-    """The deployment that these options ask for, taken apart and checked; nothing is written. Raises FleetError."""
-    config = shared.config
-    agents = options["agents"] or config.get("deploy.agents")
-    given = _input(shared, options)
-    box = toolbox.read(_registry(shared))
-    box.servers(options["tools"])
-    name = options["decomposer"] or ("files" if options["repo"] else "items" if given.items else "llm")
-    schema = contract.read(options["schema"]) if options["schema"] else Contract()
-    goal = Goal(
+def _request(shared: Shared, instruction: str, options: dict[str, Any]) -> Request:
+    return Request(
         instruction=instruction,
-        items=given.items,
-        parts=options["parts"] or agents,
-        depth=options["depth"],
-        tools=box.names,
-        mind=(mind := deployed.mind(shared, options["provider"], options["model"])),
-    )
-    parts = decompose(shared.plugins, name, goal)
-    scopes = tuple(
-        replace(scope, tools=tuple(dict.fromkeys((*scope.tools, *options["tools"])))) for scope in parts.scopes
-    )
-    chosen = {key: options[key] for key in ("money", "need", "provider", "lane", "model", "pool", "check")}
-    chosen |= {key: options[key] or 0 for key in ("turns", "seconds")}
-    settings = Settings(
-        **chosen,
-        agents=agents,
-        tokens=config.get("deploy.tokens") if options["tokens"] is None else options["tokens"],
-        redispatch=config.get("deploy.redispatch") if options["redispatch"] is None else options["redispatch"],
-        coverage=config.get("deploy.coverage") if options["coverage"] is None else options["coverage"],
-    )
-    draft = Deployment(
-        id="d0",
-        instruction=instruction,
-        decomposer=name,
+        input=_input(shared, options),
         source=_source(options),
-        digest="",
-        items=parts.items,
-        scopes=scopes,
-        settings=settings,
-        contract=schema.schema,
-        repeated=given.repeated,
-        notes=(*given.notes, *_notes(parts, given)),
-        planning=asdict(mind.usage),
-        servers={str(number): found for number, scope in enumerate(scopes, 1) if (found := box.servers(scope.tools))},
+        by=options["decomposer"] or ("files" if options["repo"] else ""),
+        parts=options["parts"] or 0,
+        depth=options["depth"],
+        contract=contract.read(options["schema"]) if options["schema"] else Contract(),
+        tools=options["tools"],
+        settings={name: options[name] for name in _SETTINGS},
     )
-    for order in draft.orders():
-        dispatch.body(draft, order, deployed.habits_of(shared))
-        telling.partition(order)
-    return draft
 
 
 def _input(shared: Shared, options: dict[str, Any]) -> Input:
@@ -157,12 +122,7 @@ def _input(shared: Shared, options: dict[str, Any]) -> Input:
         return inputs.read_file(file, options["form"])
     if repo:
         return inputs.tracked(shared.root, _below(shared, repo))
-    return _GOAL
-
-
-def _registry(shared: Shared) -> str:
-    path = shared.config.get("deploy.registry")
-    return os.path.join(shared.root, os.path.expanduser(path)) if path else ""
+    return NO_INPUT
 
 
 def _below(shared: Shared, directory: str) -> str:
@@ -182,10 +142,3 @@ def _source(options: dict[str, Any]) -> str:
     if options["file"]:
         return "standard input" if options["file"] == "-" else f"file {options['file']}"
     return f"files below {options['repo']}" if options["repo"] else "a goal"
-
-
-def _notes(parts: Parts, found: Input) -> list[str]:
-    notes = list(parts.notes)
-    if found.repeated:
-        notes.append(f"{sum(found.repeated.values())} inputs are equal to others and are worked once")
-    return notes

@@ -22,7 +22,6 @@ from agent_fleet.deploy.work import Place, Work, spent
 from agent_fleet.deploy.work import work as worked
 from agent_fleet.errors import FAULT, OK
 from agent_fleet.ledger import Entry, Tally, entries
-from agent_fleet.queue.task import Habits
 from agent_fleet.run.console import open_console
 from agent_fleet.run.outlook import Wishes
 from agent_fleet.text import count, duration, line
@@ -39,10 +38,6 @@ def again(stagger: float | None, force: bool, trust_committed: bool) -> list[str
     """These options for another `fleet resume-run`."""
     words = [] if stagger is None else ["--stagger", str(stagger)]
     return [*words, *(["--force"] if force else []), *(["--trust-committed"] if trust_committed else [])]
-
-
-def habits_of(shared: Shared) -> Habits:
-    return habits(shared)
 
 
 def work(shared: Shared, deployment: Deployment, *, force: bool, stagger: float | None) -> int:

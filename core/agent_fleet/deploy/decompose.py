@@ -8,6 +8,7 @@ from agent_fleet.deploy.proof import proven
 from agent_fleet.deploy.values import Goal, Item, Scope
 from agent_fleet.errors import FleetError
 from agent_fleet.plugins import DECOMPOSERS, Plugins
+from agent_fleet.protocols import Decomposer
 
 
 class Parts(NamedTuple):
@@ -18,8 +19,12 @@ class Parts(NamedTuple):
     notes: tuple[str, ...]
 
 
-def decompose(plugins: Plugins, name: str, goal: Goal) -> Parts:
-    """The parts of a goal by the decomposer of that name. Raises FleetError; `plugin_broken` for a split that is none."""
+def decompose(plugins: Plugins, by: str | Decomposer, goal: Goal) -> Parts:
+    """The parts of a goal by a decomposer, or the one of that name. Raises FleetError; `plugin_broken` for a split that is none."""
+    if not isinstance(by, str):
+        split = by.decompose(goal)
+        return Parts(*proven(goal, split, by=by.name), tuple(split.notes))
+    name = by
     offer = plugins.offer(DECOMPOSERS, name)
     trouble = plugins.ask(offer, lambda decomposer: decomposer.usable())
     if trouble:

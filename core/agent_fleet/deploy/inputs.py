@@ -66,7 +66,12 @@ def gathered(values: Iterable[Any]) -> Input:
     found: dict[str, Item] = {}
     repeated: dict[str, int] = {}
     for number, value in enumerate(values, 1):
-        text = _canonical(value)
+        try:
+            text = _canonical(value)
+        except (TypeError, ValueError, RecursionError):
+            raise _bad(
+                f"item {number} is no JSON value", "give texts, numbers, lists or tables with texts for names"
+            ) from None
         if len(text) > _LONGEST:
             raise _bad(f"item {number} is longer than {_LONGEST} characters", "give a path or an address instead")
         known = found.get(text)
@@ -156,7 +161,7 @@ def _is_object(line: str) -> bool:
 
 
 def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _bad(message: str, hint: str) -> FleetError:

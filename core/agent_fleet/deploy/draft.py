@@ -1,0 +1,101 @@
+"""From what is asked for to a deployment that could be worked: taken apart, proved, with tools for each part."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from agent_fleet.config import Config
+from agent_fleet.deploy import dispatch, toolbox
+from agent_fleet.deploy.contract import Contract
+from agent_fleet.deploy.decompose import Parts, decompose
+from agent_fleet.deploy.inputs import Input
+from agent_fleet.deploy.question import Asked
+from agent_fleet.deploy.record import Deployment, Settings
+from agent_fleet.deploy.values import Goal
+from agent_fleet.errors import FleetError
+from agent_fleet.plugins import Plugins
+from agent_fleet.protocols import Decomposer
+from agent_fleet.queue.task import Habits
+from agent_fleet.text import count
+
+NO_INPUT = Input((), {})
+_CONFIGURED = ("agents", "tokens", "redispatch", "coverage")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked for. `by` is a decomposer or its name (empty: what fits the input); `parts` 0 is one for each agent.
+
+    `settings` are those of `Settings` by name; what is left out or None is as configured. `tools` are given to every part.
+    """
+
+    instruction: str
+    input: Input = NO_INPUT
+    source: str = "a goal"
+    by: str | Decomposer = ""
+    parts: int = 0
+    depth: int = 1
+    contract: Contract = field(default_factory=Contract)
+    tools: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def draft(plugins: Plugins, config: Config, habits: Habits, request: Request, mind: Asked) -> Deployment:
+    """The deployment. Raises FleetError for what cannot be taken apart, or not worked as it is asked for."""
+    settings = _settings(config, request.settings)
+    box = toolbox.read(_registry(config))
+    box.servers(request.tools)
+    by = request.by or ("items" if request.input.items else "llm")
+    goal = Goal(
+        instruction=request.instruction,
+        items=request.input.items,
+        parts=request.parts or settings.agents,
+        depth=request.depth,
+        tools=box.names,
+        mind=mind,
+    )
+    parts = decompose(plugins, by, goal)
+    scopes = tuple(replace(scope, tools=tuple(dict.fromkeys((*scope.tools, *request.tools)))) for scope in parts.scopes)
+    found = Deployment(
+        id="d0",
+        instruction=request.instruction,
+        decomposer=by if isinstance(by, str) else by.name,
+        source=request.source,
+        digest="",
+        items=parts.items,
+        scopes=scopes,
+        settings=settings,
+        contract=request.contract.schema,
+        repeated=request.input.repeated,
+        notes=_notes(parts, request.input),
+        planning=asdict(mind.usage),
+        servers={str(number): chosen for number, scope in enumerate(scopes, 1) if (chosen := box.servers(scope.tools))},
+    )
+    for order in found.orders():
+        dispatch.body(found, order, habits)  # what no task can be is refused now, not half-way
+    return found
+
+
+def _settings(config: Config, asked: Mapping[str, Any]) -> Settings:
+    known = {each.name for each in fields(Settings)}
+    strange = sorted(set(asked) - known)
+    if strange:
+        raise FleetError(
+            "bad_input", f"there is no setting {strange[0]!r}", hint=f"there are: {', '.join(sorted(known))}"
+        )
+    told = {name: value for name, value in asked.items() if value is not None}
+    return Settings(**{name: config.get(f"deploy.{name}") for name in _CONFIGURED} | told)
+
+
+def _registry(config: Config) -> str:
+    path = config.get("deploy.registry")
+    return os.path.join(config.root, os.path.expanduser(path)) if path else ""
+
+
+def _notes(parts: Parts, given: Input) -> tuple[str, ...]:
+    again = sum(given.repeated.values())
+    same = f"{count(again, 'input')} equal to others: each is worked once"
+    return (*given.notes, *parts.notes, *([same] if again else []))

@@ -1,0 +1,201 @@
+"""Deployments for Python programs: `from agent_fleet import Fleet`. Each phase can be called by itself, waiting or awaited.
+
+    fleet = Fleet("project")
+    draft = fleet.decompose("Summarise this page", inputs=urls, agents=20)
+    found = fleet.dispatch(draft)                 # found.items: one for each input, whatever became of it
+    report = fleet.aggregate(found, by=my_function)
+
+The work itself is done by a process of its own, as by `fleet resume-run`: a program that dies loses nothing, and goes on with
+`fleet.dispatch("d3")`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from agent_fleet.commands import Shared
+from agent_fleet.commands.add import habits
+from agent_fleet.deploy import coverage, inputs, record
+from agent_fleet.deploy.contract import Contract
+from agent_fleet.deploy.coverage import Coverage, Fate
+from agent_fleet.deploy.draft import NO_INPUT, Request, draft
+from agent_fleet.deploy.question import Asked
+from agent_fleet.deploy.record import Deployment
+from agent_fleet.errors import CODES, FleetError
+from agent_fleet.protocols import Decomposer
+
+T = TypeVar("T")
+State = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a deployment came to by now: what became of every item, in the order of the input, and the counts of that."""
+
+    run: str
+    items: tuple[Fate, ...]
+    coverage: Coverage
+
+    @property
+    def values(self) -> list[Any]:
+        """The answers alone."""
+        return [fate.value for fate in self.items if fate.kind == "answered"]
+
+
+class Fleet:
+    """The deployments of one project. Settings and plugins are those of its commands; every method raises FleetError."""
+
+    def __init__(self, project: str | os.PathLike[str] = ".", *, config: str | None = None) -> None:
+        self._options = {"project": os.path.abspath(project), "config": config, "format": "json"}
+
+    def decompose(
+        self,
+        task: str,
+        *,
+        inputs: Iterable[Any] | None = None,
+        repo: str | None = None,
+        by: str | Decomposer = "",
+        parts: int = 0,
+        depth: int = 1,
+        contract: Mapping[str, Any] | None = None,
+        tools: Iterable[str] = (),
+        **settings: Any,
+    ) -> Deployment:
+        """A job taken apart, and nothing kept of it yet: for JSON values, for the tracked files below `repo`, or a goal.
+
+        `by` is a decomposer or its name; `settings` are `agents`, `tokens`, `money`, `provider`, `model` and so on.
+        """
+        shared = self._shared()
+        try:
+            request = Request(
+                instruction=task,
+                input=_input(shared.root, inputs, repo),
+                source="a program" if inputs is not None else f"files below {repo}" if repo else "a goal",
+                by=by or ("files" if repo else ""),
+                parts=parts,
+                depth=depth,
+                contract=Contract(contract),
+                tools=tuple(tools),
+                settings=settings,
+            )
+            provider = settings.get("provider") or shared.config.get("providers.default")
+            mind = Asked(shared.plugins, provider, shared.environ, model=settings.get("model") or "")
+            return draft(shared.plugins, shared.config, habits(shared), request, mind)
+        finally:
+            shared.close()
+
+    def dispatch(self, job: Deployment | str, *, force: bool = False, stagger: float | None = None) -> Found:
+        """Work a draft, or go on with the deployment of that name, until nothing of it is due."""
+        return asyncio.run(self.adispatch(job, force=force, stagger=stagger))
+
+    def found(self, run: str) -> Found:
+        """What a deployment has come to by now."""
+        shared = self._shared()
+        try:
+            deployment = record.read(shared.queue, run)
+            fates = coverage.fates(deployment, coverage.given(shared.queue, deployment))
+            return Found(run=run, items=tuple(fates), coverage=coverage.coverage(fates))
+        finally:
+            shared.close()
+
+    def aggregate(self, found: Found | str, *, by: Callable[[Found], T]) -> T:
+        """What `by` makes of all that a deployment has come to."""
+        return by(self.found(found) if isinstance(found, str) else found)
+
+    async def adecompose(self, task: str, **options: Any) -> Deployment:
+        """As `decompose`, in a thread."""
+        return await asyncio.to_thread(self.decompose, task, **options)
+
+    async def adispatch(self, job: Deployment | str, *, force: bool = False, stagger: float | None = None) -> Found:
+        """As `dispatch`. If it is cancelled, the work is stopped and its tasks return to the queue."""
+        run = job if isinstance(job, str) else await asyncio.to_thread(self._keep, job)
+        words = ["resume-run", run, "--json", *self._shared().named]
+        words += ["--force"] if force else []
+        words += [] if stagger is None else ["--stagger", str(stagger)]
+        await self._work(run, words)
+        return await asyncio.to_thread(self.found, run)
+
+    async def aaggregate(self, found: Found | str, *, by: Callable[[Found], T]) -> T:
+        """As `aggregate`, in a thread."""
+        return await asyncio.to_thread(self.aggregate, found, by=by)
+
+    def node(
+        self,
+        task: str | Callable[[State], str],
+        *,
+        inputs: str,
+        output: str,
+        by: Callable[[Found], Any] | None = None,
+        force: bool = False,
+        stagger: float | None = None,
+        **options: Any,
+    ) -> Callable[[State], Awaitable[dict[str, Any]]]:
+        """A node for a graph, such as LangGraph's: it takes the list `inputs` of the state apart, has it worked, and returns what
+        `by` makes of it (by default, the answers) as `output`.
+        """
+
+        async def fleet(state: State) -> dict[str, Any]:
+            words = task if isinstance(task, str) else task(state)
+            job = await self.adecompose(words, inputs=state[inputs], **options)
+            found = await self.adispatch(job, force=force, stagger=stagger)
+            return {output: found.values if by is None else await self.aaggregate(found, by=by)}
+
+        return fleet
+
+    def _shared(self) -> Shared:
+        return Shared(dict(self._options))
+
+    def _keep(self, job: Deployment) -> str:
+        shared = self._shared()
+        try:
+            return record.create(shared.made_queue(), job).id
+        finally:
+            shared.close()
+
+    async def _work(self, run: str, words: list[str]) -> None:
+        log = self._shared().queue.path("logs", f"{run}-{time.time_ns()}.log")
+        with open(log, "ab") as output:
+            child = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-m", "agent_fleet", *words),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=output,
+            )
+        try:
+            out, _ = await child.communicate()
+        except asyncio.CancelledError:
+            if child.returncode is None:
+                child.send_signal(signal.SIGTERM)
+            await child.wait()
+            raise
+        told = _told(out)
+        if not told.get("ok"):
+            code = str(told.get("code"))
+            what = str(told.get("error") or f"the work on {run} broke off; its log: {log}")
+            raise FleetError(
+                code if code in CODES else "run_failed", what, hint=str(told.get("hint") or f"look at {log}")
+            )
+
+
+def _input(root: str, values: Iterable[Any] | None, repo: str | None) -> inputs.Input:
+    if values is not None and repo is not None:
+        raise FleetError("usage", "give inputs or repo, not both", hint="leave one out")
+    if values is not None:
+        return inputs.gathered(values)
+    return NO_INPUT if repo is None else inputs.tracked(root, repo)
+
+
+def _told(out: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(out)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
