@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from agent_fleet.deploy import coverage, orders, telling
@@ -24,12 +25,25 @@ def give_out(queue: Queue, deployment: Deployment, habits: Habits) -> list[str]:
     with DirLock(orders.directory(queue, deployment.id)):
         intake.recover(queue)  # a batch whose adder died counts: its tasks are there once it is moved in
         todo = due(queue, deployment)
-        bodies = [body(deployment, order, habits) for order in todo]
+        return _add(queue, deployment, todo, habits)
 
-        def before(ids: list[str]) -> None:
-            orders.write(queue, dict(zip(ids, todo, strict=True)))
 
-        return intake.add(queue, bodies, before=before)
+def pass_on(queue: Queue, deployment: Deployment, task: str, settled: Collection[str], habits: Habits) -> str:
+    """Make a new task of the items of `task` that are not settled by id; its id, empty if there is nothing to pass on.
+
+    However often it is asked, one task is passed on once, and never more often than the deployment says. What is settled has to
+    be on record before. Raises FleetError, BadFileError and OSError; then nothing was added.
+    """
+    with DirLock(orders.directory(queue, deployment.id)):
+        intake.recover(queue)
+        order = orders.of_task(queue, deployment.id, task)
+        if order is None or order.round >= deployment.settings.redispatch:
+            return ""
+        for other, followed in orders.all_of(queue, deployment.id):
+            if followed.of == task and queue.find(other) is not None:
+                return other
+        rest = orders.remainder(order, settled, of=task)
+        return _add(queue, deployment, [rest], habits)[0] if rest else ""
 
 
 def due(queue: Queue, deployment: Deployment) -> list[Order]:
@@ -62,3 +76,9 @@ def body(deployment: Deployment, order: Order, habits: Habits) -> dict[str, Any]
     }
     fields |= {name: getattr(settings, name) for name in ("provider", "lane", "model", "pool", "check")}
     return task_body(fields, habits)
+
+
+def _add(queue: Queue, deployment: Deployment, todo: Sequence[Order], habits: Habits) -> list[str]:
+    """Add a task for each order; the orders are there first."""
+    bodies = [body(deployment, order, habits) for order in todo]
+    return intake.add(queue, bodies, before=lambda ids: orders.write(queue, dict(zip(ids, todo, strict=True))))
