@@ -152,6 +152,15 @@ def _given_out(site: Site, lines: list[str]) -> str:
     return "d1"
 
 
+def test_what_others_work_on_is_not_waited_for_in_circles(site: Site) -> None:
+    deployment = _given_out(site, ["a"])
+    site.json("claim", "somebody", "--owner", str(os.getpid()), env={"FLEET_SHARE": f"agent/-/- run={deployment}"})
+    hired(site)
+    answer = site.json("resume-run", deployment, *ROOM, status=1)
+    assert answer["why"] == "others work on 1 part of it"
+    assert len(site.json("runs")["runs"]) <= 2
+
+
 def test_an_estimate_says_what_it_rests_on_and_leaves_nothing_behind(site: Site) -> None:
     before = site.files()
     answer = deploy(site, ["a", "b", "b"], "--estimate", "--model", "claude-sonnet-5-5")

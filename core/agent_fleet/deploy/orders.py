@@ -14,10 +14,12 @@ from typing import Any
 from agent_fleet.deploy.values import Item
 from agent_fleet.errors import FleetError
 from agent_fleet.queue import names
-from agent_fleet.queue.files import BadFileError, read_json, sync_directory, write_whole
+from agent_fleet.queue.files import BadFileError, read_json, write_whole
+from agent_fleet.queue.intake import sync_file_system
 from agent_fleet.queue.store import Queue
 
 FOLDER = "deployments"
+_SYNC_EACH_UP_TO = 64
 MOST_BYTES = 4 << 20  # of one order: it goes into a prompt
 
 
@@ -56,16 +58,13 @@ def directory(queue: Queue, deployment: str) -> str:
 
 def write(queue: Queue, orders: Mapping[str, Order]) -> None:
     """Write the orders of these tasks, all of one deployment, durably. Raises OSError."""
+    many = len(orders) > _SYNC_EACH_UP_TO
+    place = ""
     for task, order in orders.items():
-        write_whole(os.path.join(directory(queue, order.deployment), f"{task}.json"), encoded(order), durable=False)
-    for place in {directory(queue, order.deployment) for order in orders.values()}:
-        for task in orders:
-            descriptor = os.open(os.path.join(place, f"{task}.json"), os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        sync_directory(place)
+        place = directory(queue, order.deployment)
+        write_whole(os.path.join(place, f"{task}.json"), encoded(order), durable=not many)
+    if many:
+        sync_file_system(place)
 
 
 def encoded(order: Order) -> bytes:

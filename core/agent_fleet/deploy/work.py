@@ -17,6 +17,7 @@ from agent_fleet.queue.task import Habits
 from agent_fleet.run.console import Console
 from agent_fleet.run.driver import Driver, Summary
 from agent_fleet.run.outlook import Wishes
+from agent_fleet.text import count
 
 
 class Place(NamedTuple):
@@ -43,9 +44,12 @@ def work(place: Place, deployment: Deployment, wishes: Wishes, *, stagger: float
     wishes = replace(wishes, only=deployment.id)
     runs: list[Summary] = []
     while True:
-        dispatch.give_out(place.queue, deployment, place.habits)
-        if not any(each.state in ("inbox", "active") for each in coverage.given(place.queue, deployment)):
+        added = dispatch.give_out(place.queue, deployment, place.habits)
+        states = [each.state for each in coverage.given(place.queue, deployment)]
+        if "inbox" not in states and "active" not in states:
             return Work(tuple(runs), "")
+        if runs and not added and "inbox" not in states:
+            return Work(tuple(runs), f"others work on {count(states.count('active'), 'part')} of it")
         money = _money_left(place, deployment)
         if money is not None and money <= 0:
             return Work(tuple(runs), f"its {deployment.settings.money:g} US dollars are spent")
