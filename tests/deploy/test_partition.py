@@ -125,7 +125,9 @@ def test_a_model_that_overlaps_is_told_so_and_asked_again() -> None:
     wrong = parts({"title": "A", "items": ["i1", "i2"]}, {"title": "B", "items": ["i2", "i3"]})
     right = parts({"title": "A", "items": ["i1", "i2"]}, {"title": "B", "items": ["i3"], "tier": "high"})
     mind = Says(wrong, right)
-    found = decompose(plugins(), "llm", Goal(instruction="x", items=items(["a", "b", "c"]), parts=2, mind=mind))
+    found = decompose(
+        plugins(), "llm", Goal(instruction="x", items=items(["a", "b", "c"]), parts=2, mind=mind, tiers=("low", "high"))
+    )
     assert [scope.items for scope in found.scopes] == [("i1", "i2"), ("i3",)]
     assert found.scopes[1].tier == "high"
     assert "the item i2 is in 'A' and in 'B'" in mind.questions[1]
@@ -140,13 +142,16 @@ def test_a_model_that_overlaps_is_told_so_and_asked_again() -> None:
         '{"parts": "i1"}',
         parts({"title": "A", "items": ["i1"]}),
         parts({"title": "A", "items": ["i1", "i2", "i3", "i9"]}),
+        parts({"title": "A", "items": ["i1", "i2", "i3"], "tools": ["invented"]}),
+        parts({"title": "A", "items": ["i1", "i2", "i3"], "tier": "invented"}),
         parts({"title": 7, "items": ["i1", "i2", "i3"]}),
         '{"parts": [' * 5000,
     ],
 )
 def test_a_model_that_never_makes_a_split_is_replaced_by_arithmetic(answer: str) -> None:
     mind = Says(answer)
-    found = decompose(plugins(), "llm", Goal(instruction="x", items=items(["a", "b", "c"]), parts=2, mind=mind))
+    goal = Goal(instruction="x", items=items(["a", "b", "c"]), parts=2, mind=mind, tools=("fetch",), tiers=("low",))
+    found = decompose(plugins(), "llm", goal)
     assert len(mind.questions) == 3
     assert sorted(len(scope.items) for scope in found.scopes) == [1, 2]
     assert "refused 3 times" in found.notes[0]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent_fleet.deploy import coverage, dispatch, orders, record
+from agent_fleet.deploy import coverage, dispatch, harvest, orders, record
 from agent_fleet.deploy.assignment import Assignments
 from agent_fleet.deploy.record import Deployment, Settings
 from agent_fleet.deploy.values import Item, Scope
@@ -120,6 +121,31 @@ def test_a_part_that_was_given_up_has_failed_with_its_class_and_is_not_tried_aga
     covered = coverage.coverage(coverage.fates(job, coverage.given(queue, job)))
     assert (covered.answered, covered.failed, covered.open) == (1, {"crashed": 1}, {"blocked": 2})
     assert covered.share == 0.25
+
+
+def test_a_part_goes_to_the_provider_and_model_of_its_tier_unless_the_person_named_one(queue: Queue) -> None:
+    tiers = {"low": {"provider": "cheap", "model": "small"}, "high": {"provider": "", "model": "large"}}
+    job = deployment(queue, 2, 2)
+    low, high = (replace(order, tier=tier) for order, tier in zip(job.orders(), tiers, strict=True))
+    tiered = replace(job, tiers=tiers)
+    bodies = [dispatch.body(tiered, order, HABITS) for order in (low, high)]
+    assert [(body["provider"], body["model"]) for body in bodies] == [("cheap", "small"), ("", "large")]
+    named = replace(tiered, settings=replace(job.settings, model="mine"))
+    assert dispatch.body(named, low, HABITS)["model"] == "mine"
+    assert record.read(queue, job.id) == job
+
+
+def test_what_was_found_is_told_as_lines_that_can_be_put_together(queue: Queue) -> None:
+    job = deployment(queue, 4, 2)
+    dispatch.give_out(queue, job, HABITS)
+    end(queue, "done", "done", answer("i1") + '\n{"item": "i2", "failed": "unreachable"}')
+    rows = list(harvest.rows(job, coverage.fates(job, coverage.given(queue, job))))
+    assert [(row["items"], row["outcome"], row["value"], row["part"]) for row in rows] == [
+        (["i1"], "done", "i1", 0),
+        (["i2"], "unreachable", None, 1),
+    ]
+    assert harvest.asked(job) == ["i1", "i2", "i3", "i4"]
+    json.dumps(rows)
 
 
 def test_a_damaged_order_costs_its_own_task_and_says_so(queue: Queue) -> None:

@@ -74,7 +74,9 @@ def body(deployment: Deployment, order: Order, habits: Habits) -> dict[str, Any]
         "touches": list(order.touches),
         "budget": {name: amount for name, amount in limits.items() if amount},
     }
-    fields |= {name: getattr(settings, name) for name in ("provider", "lane", "model", "pool", "check")}
+    fields |= {name: getattr(settings, name) for name in ("lane", "pool", "check")}
+    tier = deployment.tiers.get(order.tier, {})
+    fields |= {name: getattr(settings, name) or tier.get(name, "") for name in ("provider", "model")}
     return task_body(fields, habits)
 
 

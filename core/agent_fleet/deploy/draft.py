@@ -29,7 +29,8 @@ _CONFIGURED = ("agents", "tokens", "redispatch", "coverage")
 class Request:
     """What is asked for. `by` is a decomposer or its name (empty: what fits the input); `parts` 0 is one for each agent.
 
-    `settings` are those of `Settings` by name; what is left out or None is as configured. `tools` are given to every part.
+    `settings` are those of `Settings` by name; what is left out or None is as configured. `tools` are given to every part;
+    `tiers` say which `provider` and `model` a part of each tier gets, the cheapest first, where the settings name none.
     """
 
     instruction: str
@@ -41,6 +42,7 @@ class Request:
     contract: Contract = field(default_factory=Contract)
     tools: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    tiers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def draft(plugins: Plugins, config: Config, habits: Habits, request: Request, mind: Asked) -> Deployment:
@@ -55,6 +57,7 @@ def draft(plugins: Plugins, config: Config, habits: Habits, request: Request, mi
         parts=request.parts or settings.agents,
         depth=request.depth,
         tools=box.names,
+        tiers=tuple(request.tiers),
         mind=mind,
     )
     parts = decompose(plugins, by, goal)
@@ -72,6 +75,7 @@ def draft(plugins: Plugins, config: Config, habits: Habits, request: Request, mi
         repeated=request.input.repeated,
         notes=_notes(parts, request.input),
         planning=asdict(mind.usage),
+        tiers=request.tiers,
         servers={str(number): chosen for number, scope in enumerate(scopes, 1) if (chosen := box.servers(scope.tools))},
     )
     for order in found.orders():

@@ -120,7 +120,7 @@ def _order(found: Mapping[str, Any]) -> Order:
             instruction=_str(found["instruction"]),
             touches=tuple(map(_str, found["touches"])),
             tools=tuple(map(_str, found["tools"])),
-            servers=_tables(found["servers"]),
+            servers=_tables(found.get("servers", {})),
             tier=_str(found["tier"]),
             contract=dict(found["contract"]),
             round=int(found["round"]),

@@ -46,7 +46,7 @@ class Settings:
 class Deployment:
     """What was asked. `source` tells where the items come from, `digest` is of all of them, `repeated` how often more than once
     an item was given, by its id; `planning` is what taking it apart has cost,
-    `servers` the MCP servers of each part, by its number.
+    `servers` the MCP servers of each part, by its number, `tiers` the `provider` and `model` of each tier.
     """
 
     id: str
@@ -63,6 +63,7 @@ class Deployment:
     notes: tuple[str, ...] = ()
     planning: Mapping[str, Any] = field(default_factory=dict)
     servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    tiers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def orders(self) -> list[Order]:
         """The first work order of each part."""
@@ -171,7 +172,8 @@ def _deployment(told: Mapping[str, Any], parts: Mapping[str, Any]) -> Deployment
             repeated=dict(told["repeated"]),
             notes=tuple(told["notes"]),
             planning=dict(told["planning"]),
-            servers=dict(told["servers"]),
+            servers=dict(told.get("servers", {})),
+            tiers=dict(told.get("tiers", {})),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise BadFileError("it is no record of a deployment") from None

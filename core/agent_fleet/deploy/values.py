@@ -29,7 +29,7 @@ class Goal:
     parts.
 
     `depth` is how many levels a hierarchical split may have, `mind` the model to ask, if there is one, and
-    `tools` the names that a scope may ask for.
+    `tools` and `tiers`, the cheapest first, the names that a scope may ask for.
     """
 
     instruction: str
@@ -38,6 +38,7 @@ class Goal:
     depth: int = 1
     mind: Mind | None = None
     tools: tuple[str, ...] = ()
+    tiers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ What the workers will do with their items:
 {tools}
 Answer with one JSON object and nothing else:
 {{"parts": [{{"title": "a few words", "instruction": "what is special about this group, or nothing", "items": ["i1", "i2"],
-  "tools": ["names of the tools that it needs, and of no others"], "tier": "low, middle or high: how able the worker has to be"}}]}}
+  "tools": ["names of the tools that it needs, and of no others"], "tier": "how able the worker has to be, if there are tiers"}}]}}
 Only "title" and "items" have to be there.
 """
 
@@ -27,6 +27,6 @@ overlap, together they are the whole goal, and no part waits for another. Each w
 {tools}
 Answer with one JSON object and nothing else:
 {{"parts": [{{"title": "a few words", "instruction": "all that the worker has to know", "touches": ["paths that it writes"],
-  "tools": ["names of the tools that it needs, and of no others"], "tier": "low, middle or high: how able the worker has to be"}}]}}
+  "tools": ["names of the tools that it needs, and of no others"], "tier": "how able the worker has to be, if there are tiers"}}]}}
 Only "title" and "instruction" have to be there. No path is written by two parts.
 """

@@ -37,6 +37,7 @@ class _Node(NamedTuple):
     depth: int
     draft: Scope
     tools: tuple[str, ...] = ()
+    tiers: tuple[str, ...] = ()
 
 
 class Llm:
@@ -52,7 +53,9 @@ class Llm:
         if goal.mind is None:
             raise FleetError("bad_input", "there is no model to ask", hint="name a provider with --provider")
         notes: list[str] = []
-        root = _Node(goal.instruction, "", goal.items, goal.parts, max(1, goal.depth), Scope(items=()), goal.tools)
+        root = _Node(
+            goal.instruction, "", goal.items, goal.parts, max(1, goal.depth), Scope(items=()), goal.tools, goal.tiers
+        )
         leaves = _leaves(root, goal.mind, notes)
         if goal.items:
             scopes = [
@@ -162,6 +165,7 @@ def _question(node: _Node, wide: int) -> tuple[str, Callable[[str], list[_Node]]
         nonce = os.urandom(8).hex()
     form = GROUPS if node.items else SUBGOALS
     tools = f"Tools that there are: {', '.join(node.tools[:SHOWN_TOOLS])}\n" if node.tools else ""
+    tools += f"Tiers that there are, the easiest work first: {', '.join(node.tiers)}\n" if node.tiers else ""
     text = form.format(parts=wide, goal=node.instruction, items=shown, nonce=nonce, tools=tools)
     return text, lambda answer: _read(answer, node, wide)
 
@@ -206,7 +210,7 @@ def _child(part: Any, node: _Node) -> _Node:
         instruction=instruction,
         touches=_texts(part, "touches"),
         tools=_tools(part, node),
-        tier=_text(part, "tier", 40),
+        tier=_tier(part, node),
     )
     goal = instruction if not node.items else node.instruction
     return node._replace(instruction=goal, title=title, items=tuple(known[each] for each in ids if known), draft=draft)
@@ -218,6 +222,13 @@ def _tools(part: dict[str, Any], node: _Node) -> tuple[str, ...]:
     strange = [each for each in found if each not in node.tools]
     if strange:
         raise _Refused(f"there is no tool {strange[0]!r}")
+    return found
+
+
+def _tier(part: dict[str, Any], node: _Node) -> str:
+    found = _text(part, "tier", 40) if node.tiers else ""
+    if found and found not in node.tiers:
+        raise _Refused(f"there is no tier {found!r}")
     return found
 
 
