@@ -173,6 +173,14 @@ def test_an_estimate_says_what_it_rests_on_and_leaves_nothing_behind(site: Site)
     assert "unknown" in site.fleet("deploy", "--task", "x", "--inputs", inputs(site, ["a"]), "--estimate").out
 
 
+def test_an_estimate_asks_no_model(site: Site) -> None:
+    site.configure('[providers]\ndefault = "fatal"\n[agents.fatal]\nargv = ["/bin/sh", "-c", "echo asked >> asked"]\n')
+    answer = site.json("deploy", "--task", "Plan it", "--agents", "7", "--estimate", *ROOM)
+    assert (answer["parts"], answer["notes"]) == (7, ["no model was asked: 7 parts of the same size are assumed"])
+    assert not (site.root / "asked").exists()
+    assert deploy(site, ["a", "b"], "--decompose", "llm", "--agents", "2", "--estimate")["parts"] == 2
+
+
 def test_a_deployment_in_the_background_is_stopped_by_its_name_and_goes_on_where_it_was(tmp_path: Path) -> None:
     site = hired(Site(tmp_path), 0.2)
     lines = [f"item {n}" for n in range(12)]

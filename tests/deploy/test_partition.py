@@ -183,6 +183,17 @@ def test_a_goal_is_split_level_by_level_and_each_worker_sees_its_own_part() -> N
     found = decompose(plugins(), "llm", Goal(instruction="migrate it", parts=4, depth=2, mind=Says(answer)))
     assert [item.value["goal"] for item in found.items] == ["api step 1", "api step 2", "web step 1", "web step 2"]
     assert all(len(scope.items) == 1 for scope in found.scopes)
+    assert found.notes == ()
+
+
+def test_cousins_that_write_the_same_paths_are_named() -> None:
+    def answer(question: str) -> str:
+        level = "api" if "do api" in question else "web" if "do web" in question else ""
+        names = [f"{level}{n}" for n in (1, 2)] if level else ["api", "web"]
+        return parts(*({"title": name, "instruction": f"do {name}", "touches": [f"{name[-1:]}/"]} for name in names))
+
+    found = decompose(plugins(), "llm", Goal(instruction="migrate it", parts=4, depth=2, mind=Says(answer)))
+    assert found.notes[0] == "'web1' and 'api1' write the same paths: they are not worked at the same time"
 
 
 def test_parts_of_a_goal_that_write_the_same_paths_are_refused() -> None:

@@ -82,7 +82,7 @@ def command_line(shared: Shared, instruction: str, **options: Any) -> int:
     if not instruction:
         raise FleetError("usage", "say what is to be done", hint='fleet deploy --task "…" --inputs FILE')
     deployed.refuse(shared, options["provider"], options["lane"], options["force"], options["trust_committed"])
-    mind = deployed.mind(shared, options["provider"], options["model"])
+    mind = deployed.mind(shared, options["provider"], options["model"], estimate=options["estimate"])
     found = draft(shared.plugins, shared.config, habits(shared), _request(shared, instruction, options), mind)
     if options["estimate"]:
         return deployed.estimate(shared, found)

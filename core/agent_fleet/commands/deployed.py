@@ -16,11 +16,12 @@ from agent_fleet.deploy import coverage, telling
 from agent_fleet.deploy.coverage import Coverage, Fate
 from agent_fleet.deploy.estimate import Band, Estimate, Size
 from agent_fleet.deploy.estimate import estimate as estimated
-from agent_fleet.deploy.question import Asked
+from agent_fleet.deploy.question import Asked, Unasked
 from agent_fleet.deploy.record import Deployment
 from agent_fleet.deploy.work import Place, Work, spent
 from agent_fleet.deploy.work import work as worked
 from agent_fleet.errors import FAULT, OK
+from agent_fleet.keys import KEYS
 from agent_fleet.ledger import Entry, Tally, entries
 from agent_fleet.run.console import open_console
 from agent_fleet.run.outlook import Wishes
@@ -103,7 +104,10 @@ def _item(fate: Fate) -> dict[str, Any]:
 
 
 def _text(deployment: Deployment, covered: Coverage, found: list[Fate], cost: str, *, whole: bool, why: str) -> str:
-    verdict = "whole" if whole else "not whole: no conclusion about the rest"
+    wanted = deployment.settings.coverage
+    verdict = "not whole: no conclusion about the rest"
+    if whole:
+        verdict = "whole" if covered.share == 1 else f"not whole, but {wanted:.0%} was asked for"
     rows = [f"{deployment.id}: {covered} ({verdict})", f"{count(len(deployment.scopes), 'part')}; {cost}"]
     rows += deployment.notes
     rows += [f"it did not go on: {why}"] if why else []
@@ -129,8 +133,10 @@ def _config(shared: Shared, money: float) -> Config:
     )
 
 
-def mind(shared: Shared, provider: str, model: str) -> Asked:
-    """The model that takes goals apart: the provider's, or that of tasks that name none."""
+def mind(shared: Shared, provider: str, model: str, *, estimate: bool = False) -> Asked | Unasked:
+    """The model that takes goals apart: the provider's, or that of tasks that name none. For an estimate nobody is asked."""
+    if estimate:
+        return Unasked()
     return Asked(shared.plugins, provider or shared.config.get("providers.default"), shared.environ, model=model)
 
 
@@ -139,12 +145,13 @@ def estimate(shared: Shared, draft: Deployment) -> int:
     settings = draft.settings
     table = price_table(shared)
     provider = settings.provider or shared.config.get("providers.default")
+    model = settings.model or _usual_model(shared.config, provider)
     size = Size(
         [(len(order.items), len(telling.partition(order))) for order in draft.orders()],
         settings.agents,
         settings.tokens,
         settings.redispatch,
-        settings.model,
+        model,
     )
     before: list[Entry] = []
     if paths.is_queue(shared.queue_dir):
@@ -165,6 +172,12 @@ def estimate(shared: Shared, draft: Deployment) -> int:
         lambda: _estimate(draft, found),
     )
     return OK
+
+
+def _usual_model(config: Config, provider: str) -> str:
+    """The model that a provider is configured to use; empty if that is its own choice."""
+    name = f"provider.{provider}.model"
+    return str(config.get(name)) if any(key.name == name for key in KEYS) else ""
 
 
 def _is_like(entry: Entry, provider: str, model: str) -> bool:

@@ -9,12 +9,13 @@ from typing import Any
 
 from agent_fleet.config import Config
 from agent_fleet.deploy import dispatch, toolbox
+from agent_fleet.deploy.balance import balanced
 from agent_fleet.deploy.contract import Contract
 from agent_fleet.deploy.decompose import Parts, decompose
 from agent_fleet.deploy.inputs import Input
-from agent_fleet.deploy.question import Asked
+from agent_fleet.deploy.question import Asked, Unasked
 from agent_fleet.deploy.record import Deployment, Settings
-from agent_fleet.deploy.values import Goal
+from agent_fleet.deploy.values import Goal, Item, Scope, Split
 from agent_fleet.errors import FleetError
 from agent_fleet.plugins import Plugins
 from agent_fleet.protocols import Decomposer
@@ -45,12 +46,32 @@ class Request:
     tiers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-def draft(plugins: Plugins, config: Config, habits: Habits, request: Request, mind: Asked) -> Deployment:
+class Guess:
+    """What a model's split may come to, where none is asked: as many parts as were wanted, of the same size."""
+
+    name = "llm"
+
+    def usable(self) -> str | None:
+        return None
+
+    def decompose(self, goal: Goal) -> Split:
+        notes = (f"no model was asked: {count(goal.parts, 'part')} of the same size are assumed",)
+        if not goal.items:
+            items = tuple(Item(id=f"i{number}", value=goal.instruction) for number in range(1, goal.parts + 1))
+            return Split(scopes=tuple(Scope(items=(item.id,)) for item in items), items=items, notes=notes)
+        pieces = balanced([item.weight for item in goal.items], goal.parts)
+        scopes = tuple(Scope(items=tuple(goal.items[at].id for at in piece)) for piece in pieces)
+        return Split(scopes=scopes, notes=notes)
+
+
+def draft(plugins: Plugins, config: Config, habits: Habits, request: Request, mind: Asked | Unasked) -> Deployment:
     """The deployment. Raises FleetError for what cannot be taken apart, or not worked as it is asked for."""
     settings = _settings(config, request.settings)
     box = toolbox.read(_registry(config))
     box.servers(request.tools)
     by = request.by or ("items" if request.input.items else "llm")
+    if by == "llm" and isinstance(mind, Unasked):
+        by = Guess()
     goal = Goal(
         instruction=request.instruction,
         items=request.input.items,

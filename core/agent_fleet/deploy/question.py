@@ -23,6 +23,16 @@ _GRACE = 5.0
 _HINT = "try again, choose another with --provider, or use --decompose items"
 
 
+class Unasked:
+    """A mind that nobody asks: for an estimate, which starts nothing."""
+
+    usage = Usage()
+
+    def answer(self, _question: str) -> str:
+        """Raises `refused`."""
+        raise FleetError("refused", "an estimate asks no model", hint="leave --estimate out, or use --decompose items")
+
+
 class Asked:
     """A provider as a mind. `usage` is what all questions have used; nothing is started before the first one.
 

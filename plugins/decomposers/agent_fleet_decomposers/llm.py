@@ -75,6 +75,7 @@ class Llm:
 def _of_subgoals(leaves: Sequence[_Node], notes: Sequence[str]) -> Split:
     """Each sub-goal is an item, and a part of its own."""
     items, scopes = [], []
+    notes = [*notes, *_met(leaves)]
     for number, leaf in enumerate(leaves, 1):
         items.append(Item(id=f"i{number}", value={"title": leaf.title, "goal": leaf.instruction}))
         draft = leaf.draft
@@ -89,6 +90,16 @@ def _of_subgoals(leaves: Sequence[_Node], notes: Sequence[str]) -> Split:
             )
         )
     return Split(scopes=tuple(scopes), items=tuple(items), notes=tuple(notes))
+
+
+def _met(leaves: Sequence[_Node]) -> list[str]:
+    """Which parts of different parents write the same paths: no answer could be refused for that."""
+    return [
+        f"{leaf.title!r} and {other.title!r} write the same paths: they are not worked at the same time"
+        for index, leaf in enumerate(leaves)
+        for other in leaves[:index]
+        if overlap(leaf.draft.touches, other.draft.touches)
+    ]
 
 
 def _leaves(node: _Node, mind: Mind, notes: list[str]) -> list[_Node]:
