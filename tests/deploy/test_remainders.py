@@ -1,4 +1,4 @@
-"""What is left of a part is passed on once, whoever asks and however often, and the deployment's money is one sum over its runs."""
+"""What is left of a part is given out once, whoever asks and however often, and the deployment's money is one sum over its runs."""
 
 from __future__ import annotations
 
@@ -76,33 +76,39 @@ def test_many_that_give_out_at_once_make_one_task_for_each_part(queue: Queue) ->
     assert len(list(queue.waiting())) == 20
 
 
-def test_a_suspended_agent_keeps_what_it_has_and_the_rest_is_passed_on_once(queue: Queue) -> None:
+def test_a_suspended_agent_keeps_what_it_has_and_the_rest_is_given_out_once(queue: Queue) -> None:
     job = deployment(queue, 4, 1)
     dispatch.give_out(queue, job, HABITS)
-    claimed = take(queue, enlist(queue))
-    assert claimed is not None
-    assignments = Assignments(queue, HABITS)
-    assignment = assignments.of(claimed.body)
-    assert assignment is not None
-    assert '"value": "v3"' in assignment.prompt
-    reading = assignment.read(answer("i1", "i2") + '\n{"item": "i3", "val')
-    assert (set(reading.answers), reading.missing) == ({"i1", "i2"}, ("i3", "i4"))
-
-    told = {"outcome": "budget", "reason": "spent", "result": answer("i1", "i2"), "charged": True, "by": "agent"}
-    finish(queue, claimed.task, Proof(generation=claimed.generation), "failed", told)
-    first = assignments.pass_on(claimed.body, claimed.generation, reading.answers)
-    assert first == assignments.pass_on(claimed.body, claimed.generation, reading.answers)
-    assert dispatch.give_out(queue, job, HABITS) == [], "the driver knows that it was passed on"
-    order = orders.of_task(queue, job.id, first)
+    task = end(queue, "failed", "budget", answer("i1", "i2") + '\n{"item": "i3", "val')
+    (rest,) = dispatch.give_out(queue, job, HABITS)
+    assert dispatch.give_out(queue, job, HABITS) == []
+    order = orders.of_task(queue, job.id, rest)
     assert order is not None
-    assert ([item.id for item in order.items], order.round, order.of) == (["i3", "i4"], 1, claimed.task)
+    assert ([item.id for item in order.items], order.round, order.of) == (["i3", "i4"], 1, task)
 
     end(queue, "done", "done", answer("i3", "i4"))
     fates = coverage.fates(job, coverage.given(queue, job))
     assert str(coverage.coverage(fates)) == "4 of 4 items answered"
 
 
-def test_nothing_is_passed_on_more_often_than_the_deployment_says(queue: Queue) -> None:
+def test_an_agent_within_a_program_is_told_what_is_missing_or_breaks_the_contract(queue: Queue) -> None:
+    job = replace(deployment(queue, 3, 1), contract={"type": "string"})
+    dispatch.give_out(queue, job, HABITS)
+    claimed = take(queue, enlist(queue))
+    assert claimed is not None
+    assignment = Assignments(queue).of(claimed.body)
+    assert assignment is not None
+    assert assignment.servers == {}
+    assert '"value": "v3"' in claimed.body["notes"]
+    told = assignment.advice(answer("i1") + '\n{"item": "i2", "value": 7}')
+    assert "i2: the value: 7 is not of type 'string'" in told
+    assert "no line yet: i3" in told
+    assert "i1" not in told
+    assert assignment.advice(answer("i1", "i2", "i3")) == ""
+    assert Assignments(queue).of({"id": "t99", "run": "d1"}) is None
+
+
+def test_nothing_is_given_out_more_often_than_the_deployment_says(queue: Queue) -> None:
     job = deployment(queue, 2, 1, redispatch=2)
     for _ in range(3):
         assert len(dispatch.give_out(queue, job, HABITS)) == 1
@@ -155,7 +161,7 @@ def test_a_damaged_order_costs_its_own_task_and_says_so(queue: Queue) -> None:
     claimed = take(queue, enlist(queue))
     assert claimed is not None
     with pytest.raises(FleetError) as caught:
-        Assignments(queue, HABITS).of(claimed.body)
+        Assignments(queue).of(claimed.body)
     assert caught.value.code == "corrupt"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from agent_fleet.deploy import coverage, orders, telling
@@ -26,24 +26,6 @@ def give_out(queue: Queue, deployment: Deployment, habits: Habits) -> list[str]:
         intake.recover(queue)  # a batch whose adder died counts: its tasks are there once it is moved in
         todo = due(queue, deployment)
         return _add(queue, deployment, todo, habits)
-
-
-def pass_on(queue: Queue, deployment: Deployment, task: str, settled: Collection[str], habits: Habits) -> str:
-    """Make a new task of the items of `task` that are not settled by id; its id, empty if there is nothing to pass on.
-
-    However often it is asked, one task is passed on once, and never more often than the deployment says. What is settled has to
-    be on record before. Raises FleetError, BadFileError and OSError; then nothing was added.
-    """
-    with DirLock(orders.directory(queue, deployment.id)):
-        intake.recover(queue)
-        order = orders.of_task(queue, deployment.id, task)
-        if order is None or order.round >= deployment.settings.redispatch:
-            return ""
-        for other, followed in orders.all_of(queue, deployment.id):
-            if followed.of == task and queue.find(other) is not None:
-                return other
-        rest = orders.remainder(order, settled, of=task)
-        return _add(queue, deployment, [rest], habits)[0] if rest else ""
 
 
 def due(queue: Queue, deployment: Deployment) -> list[Order]:
