@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_fleet.config import Config
@@ -18,6 +18,8 @@ from agent_fleet.deploy.values import Goal, Item, Scope, Split
 from agent_fleet.errors import FleetError
 from agent_fleet.plugins import Plugins
 
+# a machine that many share may take its time
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 WEIGHTS = st.lists(st.floats(0, 1e6), max_size=80)
 PATHS = st.lists(
     st.text("abc/", min_size=1, max_size=8).map(lambda text: f"{text.strip('/')}/f"), unique=True, max_size=60
@@ -50,6 +52,7 @@ def parts(*groups: Any) -> str:
     return f"Here it is:\n```json\n{json.dumps({'parts': groups})}\n```"
 
 
+@PATIENT
 @given(WEIGHTS, st.integers(1, 100))
 def test_a_row_is_cut_into_neighbours_without_a_gap_and_none_is_empty(weights: list[float], number: int) -> None:
     pieces = balanced(weights, number)
@@ -58,12 +61,14 @@ def test_a_row_is_cut_into_neighbours_without_a_gap_and_none_is_empty(weights: l
     assert all(pieces)
 
 
+@PATIENT
 @given(st.integers(1, 500), st.integers(1, 60))
 def test_equal_members_are_shared_out_as_evenly_as_can_be(members: int, number: int) -> None:
     sizes = [len(piece) for piece in balanced([1.0] * members, number)]
     assert max(sizes) - min(sizes) <= 1
 
 
+@PATIENT
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=50), st.integers(1, 60))
 def test_items_are_split_into_a_partition(values: list[int], number: int) -> None:
     given_items = items(list(values))
@@ -72,6 +77,7 @@ def test_items_are_split_into_a_partition(values: list[int], number: int) -> Non
     assert len(found.scopes) == min(number, len(values))
 
 
+@PATIENT
 @given(PATHS.filter(bool), st.integers(1, 30), st.data())
 def test_files_are_split_into_a_partition_with_as_many_parts_as_there_may_be(
     paths: list[str], number: int, data: st.DataObject
@@ -158,6 +164,7 @@ def test_a_model_that_never_makes_a_split_is_replaced_by_arithmetic(answer: str)
     assert "mechanically" in found.notes[0]
 
 
+@PATIENT
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 3), st.data())
 def test_whatever_a_model_says_the_result_is_a_partition(
     number: int, wide: int, depth: int, data: st.DataObject

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_fleet.deploy import answers, inputs, telling
@@ -17,6 +17,8 @@ from agent_fleet.deploy.orders import Order, remainder
 from agent_fleet.deploy.values import Item
 from agent_fleet.errors import FleetError
 
+# a machine that many share may take its time
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
@@ -33,6 +35,7 @@ def read(text: str, *values: Any, schema: dict[str, Any] | None = None) -> dict[
     return answers.read(order(*values), text, Contract(schema))
 
 
+@PATIENT
 @given(st.lists(JSON, min_size=1, max_size=30))
 def test_every_input_is_an_item_and_equal_ones_are_counted(values: list[Any]) -> None:
     text = "\n".join(json.dumps(value) for value in values)
@@ -113,6 +116,7 @@ def test_an_answer_that_breaks_the_contract_is_none_and_never_hides_one_that_kee
     assert read(both, "a", schema=schema)["i1"].value == 4
 
 
+@PATIENT
 @given(st.text(max_size=300) | st.lists(JSON, max_size=5).map(lambda found: "\n".join(map(json.dumps, found))))
 def test_no_text_of_an_agent_breaks_the_reader(text: str) -> None:
     assert all(isinstance(found, dict) for found in objects(text))
@@ -127,6 +131,7 @@ def test_a_text_of_nothing_but_braces_takes_no_time() -> None:
     assert time.process_time() - began < 5
 
 
+@PATIENT
 @given(st.lists(JSON, min_size=1, max_size=8), st.data())
 def test_what_is_answered_and_what_is_left_are_the_order(values: list[Any], data: st.DataObject) -> None:
     whole = order(*values)
@@ -140,6 +145,7 @@ def test_what_is_answered_and_what_is_left_are_the_order(values: list[Any], data
         assert (left.round, left.of) == (1, "t1")
 
 
+@PATIENT
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=6))
 def test_an_item_stays_on_its_line_between_the_marks(values: list[str]) -> None:
     text = telling.partition(order(*values))
