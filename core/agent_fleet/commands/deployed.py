@@ -12,7 +12,7 @@ from agent_fleet.commands.add import habits
 from agent_fleet.commands.cost import price_table
 from agent_fleet.commands.report import used
 from agent_fleet.config import Config
-from agent_fleet.deploy import coverage, telling
+from agent_fleet.deploy import assembly, coverage, telling
 from agent_fleet.deploy.coverage import Coverage, Fate
 from agent_fleet.deploy.estimate import Band, Estimate, Size
 from agent_fleet.deploy.estimate import estimate as estimated
@@ -65,9 +65,23 @@ def tell(shared: Shared, deployment: Deployment, done: Work | None = None) -> in
     table = price_table(shared)
     cost = spent(shared.queue, table, deployment)
     whole = covered.share >= deployment.settings.coverage and not covered.open
+    report = assembly.assemble(deployment, found)
+    files = assembly.keep(shared.queue, deployment, report)
+    answers, linked = (sum(getattr(rate, name) for rate in report.rates.values()) for name in ("answers", "linked"))
+    joined = {
+        "verdict": report.verdict,
+        "duplicates": {"answers": answers, "linked": linked, "to_ask": report.asked_about},
+        "files": files,
+    }
+    told = [f"{report.verdict}; {linked} of {count(answers, 'answer')} say what another says", f"report: {files[-1]}"]
     shared.emit(
-        payload(deployment, covered, found, cost, whole=whole) | ({"why": done.why} if done else {}),
-        lambda: _text(deployment, covered, found, used(cost, table.date), whole=whole, why=done.why if done else ""),
+        payload(deployment, covered, found, cost, whole=whole) | joined | ({"why": done.why} if done else {}),
+        lambda: "\n".join(
+            [
+                _text(deployment, covered, found, used(cost, table.date), whole=whole, why=done.why if done else ""),
+                *told,
+            ]
+        ),
     )
     return OK if whole else FAULT
 

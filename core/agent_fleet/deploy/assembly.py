@@ -1,0 +1,49 @@
+"""Putting together what a deployment came to: duplicates linked, a verdict, and the report in three forms beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import TextIO
+
+from agent_fleet.aggregate.outputs import from_json
+from agent_fleet.aggregate.pipeline import Settings, aggregate
+from agent_fleet.aggregate.report import Report
+from agent_fleet.aggregate.sheets import write_html, write_json, write_markdown
+from agent_fleet.deploy import harvest
+from agent_fleet.deploy.coverage import Fate
+from agent_fleet.deploy.orders import FOLDER
+from agent_fleet.deploy.record import Deployment
+from agent_fleet.protocols import Embedder
+from agent_fleet.queue.files import sync_directory
+from agent_fleet.queue.store import Queue
+from agent_fleet.text import line
+
+_FORMS: tuple[tuple[str, Callable[[Report, TextIO], None]], ...] = (
+    ("report.json", write_json),
+    ("report.md", write_markdown),
+    ("report.html", write_html),
+)
+
+
+def assemble(deployment: Deployment, found: Iterable[Fate], *, embedder: Embedder | None = None) -> Report:
+    """The report of all that has a fate by now. What was answered was held to the contract when it was read."""
+    settings = Settings(
+        title=f"{deployment.id}: {line(deployment.instruction, 100)}", least_coverage=deployment.settings.coverage
+    )
+    outputs = (from_json(row) for row in harvest.rows(deployment, found))
+    return aggregate(outputs, None, settings, asked=harvest.asked(deployment), embedder=embedder)
+
+
+def keep(queue: Queue, deployment: Deployment, report: Report) -> list[str]:
+    """Write the report in every form, each whole or not at all; their paths. Raises OSError."""
+    place = queue.path(FOLDER, deployment.id)
+    paths = []
+    for name, write in _FORMS:
+        path = os.path.join(place, name)
+        with open(f"{path}.new", "w", encoding="utf-8", errors="backslashreplace") as file:
+            write(report, file)
+        os.replace(f"{path}.new", path)
+        paths.append(path)
+    sync_directory(place)
+    return paths
