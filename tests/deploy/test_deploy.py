@@ -273,3 +273,13 @@ def test_what_cannot_be_deployed_says_why_and_leaves_nothing(site: Site, argumen
     )
     assert answer["code"] == code
     assert site.files() == before
+
+
+def test_the_tiers_of_the_configuration_are_those_that_a_model_may_choose_from(site: Site) -> None:
+    plan = json.dumps({"parts": [{"title": t, "instruction": f"write {t}", "tier": t} for t in ("small", "large")]})
+    script = f"import sys\ntext = sys.stdin.read()\nif 'Take the goal' in text: print({plan!r})\nelse: exec({CLERK!r})"
+    argv = json.dumps([sys.executable, "-I", "-S", "-c", script])
+    tiers = '[tiers.small]\nlevel = 1\nmodel = "cheap"\n[tiers.large]\nlevel = 2\nmodel = "dear"\n'
+    site.configure(f'[providers]\ndefault = "thinker"\n[agents.thinker]\nargv = {argv}\n{tiers}')
+    assert site.json("deploy", "--task", "Write", "--agents", "2", *ROOM)["coverage"]["whole"] is True
+    assert [site.json("show", task)["task"]["model"] for task in ("t1", "t2")] == ["cheap", "dear"]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from agent_fleet import routing
 from agent_fleet.config import Config
 from agent_fleet.deploy import dispatch, toolbox
 from agent_fleet.deploy.balance import balanced
@@ -31,7 +32,8 @@ class Request:
     """What is asked for. `by` is a decomposer or its name (empty: what fits the input); `parts` 0 is one for each agent.
 
     `settings` are those of `Settings` by name; what is left out or None is as configured. `tools` are given to every part;
-    `tiers` say which `provider` and `model` a part of each tier gets, the cheapest first, where the settings name none.
+    `tiers` say which `provider` and `model` a part of each tier gets, the cheapest first (none: as configured),
+    where the settings name none.
     """
 
     instruction: str
@@ -69,6 +71,9 @@ def draft(plugins: Plugins, config: Config, habits: Habits, request: Request, mi
     settings = _settings(config, request.settings)
     box = toolbox.read(_registry(config))
     box.servers(request.tools)
+    tiers = request.tiers or {
+        tier.name: {"provider": tier.provider, "model": tier.model} for tier in routing.tiers(config.tiers)
+    }
     by = request.by or ("items" if request.input.items else "llm")
     if by == "llm" and isinstance(mind, Unasked):
         by = Guess()
@@ -78,7 +83,7 @@ def draft(plugins: Plugins, config: Config, habits: Habits, request: Request, mi
         parts=request.parts or settings.agents,
         depth=request.depth,
         tools=box.names,
-        tiers=tuple(request.tiers),
+        tiers=tuple(tiers),
         mind=mind,
     )
     parts = decompose(plugins, by, goal)
@@ -96,7 +101,7 @@ def draft(plugins: Plugins, config: Config, habits: Habits, request: Request, mi
         repeated=request.input.repeated,
         notes=_notes(parts, request.input),
         planning=asdict(mind.usage),
-        tiers=request.tiers,
+        tiers=tiers,
         servers={str(number): chosen for number, scope in enumerate(scopes, 1) if (chosen := box.servers(scope.tools))},
     )
     for order in found.orders():
