@@ -5,6 +5,7 @@
 `ITEMS` answers every line `item: NAME` with a JSON line, `ECHO verdict` with that verdict and the marker of the prompt,
 `STATUS code[:seconds]` is an error (with a Retry-After), `CUT` ends the stream in the middle, `ONCE` makes that the first answer
 only, `TOOL name json` calls a tool and then repeats what it gave back.
+A partition of a deployment is answered item by item, each value turned round.
 `GET /count` tells what was asked: how many calls, and how often each prompt was.
 """
 
@@ -92,6 +93,9 @@ async def answer(writer: asyncio.StreamWriter, body: dict[str, Any], *, messages
             json.dumps({"item": each, "result": each.upper()}) + "\n"
             for each in re.findall(r"^item: (\S+)$", prompt, re.M)
         ]
+    if "-----BEGIN ITEMS " in prompt:
+        parts = [json.loads(line) for line in re.findall(r'^\{"item": "i.*$', prompt, re.M)]
+        said = [json.dumps({"item": each["item"], "value": str(each["value"])[::-1]}) + "\n" for each in parts]
     if (count := order("WRITE")) is not None:
         said = [WORDS] * int(count)
     if (end := order("ECHO")) is not None:  # the marker stands in the prompt for those who were told it

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from agent_fleet import budget, config, identity, paths, prices
-from agent_fleet.agents import report, work
+from agent_fleet.agents import report
 from agent_fleet.agents.allowance import Allowance
 from agent_fleet.agents.desk import Desk
 from agent_fleet.agents.dialect import Dialect, Speaks
@@ -28,6 +28,7 @@ from agent_fleet.agents.permits import Plain
 from agent_fleet.agents.till import Till
 from agent_fleet.agents.tools import Servers
 from agent_fleet.agents.wire import Wire
+from agent_fleet.deploy.assignment import Assignments
 from agent_fleet.errors import FleetError
 from agent_fleet.ledger import Account
 from agent_fleet.model import Budget, Outcome
@@ -109,7 +110,7 @@ async def _host(setting: Setting) -> Outcome:
     _say(report.line("started", text=f"{seats} seats"))
     servers = Servers(setting.environ)
     async with Wire(dialect, silence=setting.config.get("api.silence")) as wire:
-        host = Host(desk, setting.means(wire, setting.till()), servers, work.NoOrders(), terms, _say)
+        host = Host(desk, setting.means(wire, setting.till()), servers, Assignments(setting.queue), terms, _say)
         _on_term(lambda: host.stop("the run stopped it"))
         try:
             return await host.run()

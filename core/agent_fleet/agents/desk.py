@@ -18,7 +18,7 @@ from agent_fleet.ledger import spent_on
 from agent_fleet.model import Budget, Exit, Outcome, Usage
 from agent_fleet.prices import Table
 from agent_fleet.queue import finish, holds, lease, names, records
-from agent_fleet.queue.claim import Claim, Claimed, Rules
+from agent_fleet.queue.claim import Claim, Claimed, Only, Rules
 from agent_fleet.queue.share import Share
 from agent_fleet.queue.store import Place, Queue
 from agent_fleet.run.verdict import decide
@@ -36,6 +36,7 @@ class Desk:
         self._config = config
         self._owner = owner
         self._share = share
+        self._only = Only(share.run) if share.run else None
         self._table = table
         self._provider = provider
         self._next_reclaim = 0.0
@@ -52,7 +53,8 @@ class Desk:
         if self.is_dismissed:
             return []
         self._reclaim()
-        search = Claim(self.queue, self._owner, Rules(self._config.hosts_max, holds.reasons(self.queue)))
+        rules = Rules(self._config.hosts_max, holds.reasons(self.queue), self._only)
+        search = Claim(self.queue, self._owner, rules)
         return search.take_some(most, self._share.wanted)
 
     def _reclaim(self) -> None:

@@ -46,14 +46,6 @@ class Orders(Protocol):
         ...
 
 
-class NoOrders:
-    """No task has an order."""
-
-    def of(self, task: Mapping[str, Any]) -> Order | None:
-        del task
-        return None
-
-
 _VERDICT = re.compile(r"[\s>*_`]*FLEET-(\w+)[ :]+(DONE|BLOCKED|FAILED)\b[ :]*(.*?)[\s*_`]*")
 Word = Literal["done", "blocked", "failed"]
 
