@@ -87,6 +87,7 @@ def prepare(place: Path, server: ApiServer, agents: int, calls: int) -> dict[str
         "FLEET_SHARE": "agent/-/-",
         "FLEET_API_CALLS": str(agents),
         "FLEET_API_SEATS": str(agents),
+        "FLEET_THROTTLE_CALLS": str(agents),
         "FLEET_PROVIDER_ANTHROPIC_MODEL": MODEL,
         "ANTHROPIC_API_KEY": KEY,
         "ANTHROPIC_BASE_URL": server.url,

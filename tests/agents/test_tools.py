@@ -15,7 +15,6 @@ import pytest
 from agent_fleet.agents.allowance import Allowance
 from agent_fleet.agents.dialect import Call
 from agent_fleet.agents.loop import Agent, End, Kit, Means
-from agent_fleet.agents.permits import Plain
 from agent_fleet.agents.till import Till
 from agent_fleet.agents.tools import Servers, filled
 from agent_fleet.agents.wire import Wire
@@ -25,6 +24,7 @@ from agent_fleet.errors import FleetError
 from agent_fleet.plugins import PROVIDERS, Plugins
 from agent_fleet.prices import NOTHING, packaged
 from support.api_lab import MODEL, ApiServer, serving
+from support.permits import Plain
 
 SERVER = """
 import os, sys

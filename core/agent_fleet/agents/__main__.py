@@ -24,7 +24,6 @@ from agent_fleet.agents.desk import Desk
 from agent_fleet.agents.dialect import Dialect, Speaks
 from agent_fleet.agents.host import Host, Terms
 from agent_fleet.agents.loop import Agent, Means, NoTools
-from agent_fleet.agents.permits import Plain
 from agent_fleet.agents.till import Till
 from agent_fleet.agents.tools import Servers
 from agent_fleet.agents.wire import Wire
@@ -36,6 +35,9 @@ from agent_fleet.plugins import PROVIDERS, Plugins
 from agent_fleet.queue import lease, names
 from agent_fleet.queue.share import parse
 from agent_fleet.queue.store import Queue
+from agent_fleet.throttle.attempts import Attempts
+from agent_fleet.throttle.terms import terms as throttle_terms
+from agent_fleet.throttle.throttles import Throttles
 
 
 class Setting:
@@ -77,9 +79,19 @@ class Setting:
 
         return Till(limits, self.table, recorded)
 
-    def means(self, wire: Wire, till: Till) -> Means:
+    def throttles(self) -> Throttles:
+        """The limits that all processes of this user share, for the account that this one works under.
+
+        A cap on calls is kept beside the run, so that whoever goes on with it goes on counting.
+        """
+        most = self.config.get("throttle.attempts")
+        counted = Attempts(self.queue.path("runs", self.run), most) if most and self.run else None
+        account = self.environ.get("AGENT_FLEET_PROFILE") or self.provider
+        return Throttles(paths.state_dir(self.environ), account, throttle_terms(self.config), counted)
+
+    def means(self, wire: Wire, till: Till, throttles: Throttles) -> Means:
         get = self.config.get
-        return Means(wire, Plain(get("api.calls")), till, get("api.max_output"), get("api.retries"), get("api.backoff"))
+        return Means(wire, throttles, till, get("api.max_output"), get("api.retries"), get("api.backoff"))
 
 
 def main(arguments: list[str]) -> int:
@@ -109,12 +121,16 @@ async def _host(setting: Setting) -> Outcome:
     terms = Terms(seats, dialect.model, setting.config.get("api.tokens"))
     _say(report.line("started", text=f"{seats} seats"))
     servers = Servers(setting.environ)
+    throttles = setting.throttles()
     async with Wire(dialect, silence=setting.config.get("api.silence")) as wire:
-        host = Host(desk, setting.means(wire, setting.till()), servers, Assignments(setting.queue), terms, _say)
+        host = Host(
+            desk, setting.means(wire, setting.till(), throttles), servers, Assignments(setting.queue), terms, _say
+        )
         _on_term(lambda: host.stop("the run stopped it"))
         try:
             return await host.run()
         finally:
+            throttles.close()
             await servers.close()
 
 
@@ -124,10 +140,11 @@ async def _one(setting: Setting, path: str) -> Outcome:
     prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
     dialect = setting.dialect()
     own = Budget(tokens=told.get("tokens"), turns=told.get("turns"))
+    throttles = setting.throttles()
     _say(report.line("started", text=""))
     async with Wire(dialect, silence=setting.config.get("api.silence")) as wire:
         agent = Agent(
-            setting.means(wire, setting.till()),
+            setting.means(wire, setting.till(), throttles),
             Allowance(own.tokens or setting.config.get("api.tokens") or None, own.turns),
             model=told.get("model") or dialect.model,
             system="",
@@ -141,6 +158,7 @@ async def _one(setting: Setting, path: str) -> Outcome:
         except asyncio.CancelledError:
             return Outcome(kind="unknown", reason="it was stopped", usage=agent.usage)
         finally:
+            throttles.close()
             _say(report.used("", agent.usage))
     kind: Any = {"suspended": "budget", "broke": "budget"}.get(end.kind, end.kind)
     return Outcome(kind=kind, reason=end.reason, result=end.text, session=end.session)

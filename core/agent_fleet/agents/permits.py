@@ -1,11 +1,7 @@
-"""Permission to make one more call, and what became of it: the seam to whatever paces the calls of an account.
-
-`Plain` is the least that does: so many calls at once, without memory.
-"""
+"""Permission to make one more call, and what became of it: the seam to whatever paces the calls of an account."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Protocol
 
 from agent_fleet.agents.dialect import Ending
@@ -35,29 +31,3 @@ class Throttles(Protocol):
     """The throttles of one account."""
 
     def of(self, model: str) -> Throttle: ...
-
-
-class Plain:
-    """So many calls at once, of all models together."""
-
-    def __init__(self, most: int) -> None:
-        self._places = asyncio.Semaphore(most)
-
-    def of(self, model: str) -> Plain:
-        del model
-        return self
-
-    async def acquire(self) -> None:
-        await self._places.acquire()
-
-    def release(
-        self,
-        permit: Any,
-        ending: Ending,
-        *,
-        latency: float | None = None,
-        retry_after: float | None = None,
-        tokens: int = 0,
-    ) -> None:
-        del permit, ending, latency, retry_after, tokens
-        self._places.release()
