@@ -43,7 +43,7 @@ test: $(READY)
 	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 again: $(READY)
-	$(BIN)/pytest --last-failed --last-failed-no-failures none
+	$(BIN)/pytest --last-failed --last-failed-no-failures all
 
 quick: $(READY)
 	$(BIN)/pytest --numprocesses 2 --dist loadfile -m "not slow and not real_cli"
