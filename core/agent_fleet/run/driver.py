@@ -270,6 +270,8 @@ class Driver:
                 self._show(watcher)
                 del self._watchers[watcher.attempt.id]
                 self._remember_cost(watcher)
+                if not watcher.attempt.is_crew:
+                    self.admission.pacing.judging(watcher.attempt.provider)
                 self._settling[watcher.attempt.id] = self._pool.submit(close, self._bench, watcher.attempt)
         now = time.monotonic()
         if self._watchers and now >= self._next_measurement:

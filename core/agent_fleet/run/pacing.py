@@ -23,6 +23,7 @@ class Pacing:
         self._me = me
         self._probing: set[str] = set()
         self._unexplained: dict[str, int] = {}
+        self._judging: dict[str, int] = {}
         self._fruitless: dict[str, int] = {}
         self._spent: dict[str, str] = {}
         self.gates.retry_walls()
@@ -37,6 +38,8 @@ class Pacing:
                 why = "one worker tries whether the limit is over"
             if self._unexplained.get(name, 0) >= IN_A_ROW:
                 why = f"{IN_A_ROW} attempts in a row ended without a word that explains it; look at their logs"
+            elif not why and self._judging.get(name) and self._unexplained.get(name, 0) == IN_A_ROW - 1:
+                why = "the last attempt ended without a word that explains it, and the next one is being judged"
             if self._fruitless.get(name, 0) >= IN_A_ROW:
                 why = f"{IN_A_ROW} sessions in a row ended without having moved a task; look at their logs"
             why = self._spent.get(name, why)
@@ -53,9 +56,14 @@ class Pacing:
         self._probing.add(provider)
         return True
 
+    def judging(self, provider: str) -> None:
+        """An attempt has ended and is being settled: its task may be back in the queue before `note` tells what it came to."""
+        self._judging[provider] = self._judging.get(provider, 0) + 1
+
     def note(self, provider: str, outcome: Outcome, *, ended_by_us: bool) -> None:
         """Learn from an attempt that is settled. The gates themselves were closed or opened when it was."""
         self._probing.discard(provider)
+        self._judging[provider] = max(0, self._judging.get(provider, 0) - 1)
         if provider == SHELL:
             return  # every task brings its own program: how one ended says nothing about the next
         unexplained = outcome.kind in ("unknown", "crashed") and not outcome.result.strip() and not ended_by_us
