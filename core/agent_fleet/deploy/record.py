@@ -38,7 +38,6 @@ class Settings:
     pool: str = ""
     check: str = ""
     redispatch: int = 2
-    verify: float = 0.0
     coverage: float = 1.0
 
 
