@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agent_fleet.api import Account, QuotaReading, Window, moment, remaining
 from agent_fleet_providers._figures import table
+from agent_fleet_providers._records import loaded, tail
 
 TAIL = 8 << 20
 KINDS = {"five_hour": "session", "seven_day": "weekly"}
@@ -28,12 +27,12 @@ class LastRun:
         """The windows of that event, as old as the events beside it; None if the log has no such event."""
         if not account.last_output:
             return None
-        lines = _tail(account.last_output).split(b"\n")
+        lines = tail(account.last_output, TAIL)
         now = time.time()
         for number in range(len(lines) - 1, -1, -1):
             if b'"rate_limit_event"' not in lines[number]:
                 continue
-            event = _loaded(lines[number])
+            event = loaded(lines[number])
             info = table(event.get("rate_limit_info"))
             if event.get("type") == "rate_limit_event" and info:
                 at = _when(event, (*reversed(lines[:number]), *lines[number + 1 :]), now)
@@ -82,25 +81,8 @@ def _left(row: Mapping[str, Any]) -> float | None:
 def _when(event: Mapping[str, Any], others: Iterable[bytes], now: float) -> float | None:
     """When the event was printed: its own time, else that of the nearest event before it, else of the first one after it."""
     for line in (None, *others):
-        entry = event if line is None else _loaded(line) if b'"timestamp"' in line else {}
+        entry = event if line is None else loaded(line) if b'"timestamp"' in line else {}
         found = moment(entry.get("timestamp"), now)
         if found is not None:
             return found
     return None
-
-
-def _tail(path: str) -> bytes:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            file.seek(max(0, os.fstat(descriptor).st_size - TAIL))
-            return file.read(TAIL)
-    except OSError:
-        return b""
-
-
-def _loaded(line: bytes) -> Mapping[str, Any]:
-    try:
-        return table(json.loads(line))
-    except (ValueError, RecursionError):
-        return {}

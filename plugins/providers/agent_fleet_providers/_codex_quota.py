@@ -11,6 +11,7 @@ from typing import Any
 from agent_fleet.api import Account, QuotaReading, Window, moment, remaining, window_name
 from agent_fleet_providers._asking import ask
 from agent_fleet_providers._figures import table
+from agent_fleet_providers._records import loaded, tail
 
 REQUESTS = (
     {
@@ -75,7 +76,7 @@ class Rollout:
 def _answer(output: bytes) -> Mapping[str, Any] | None:
     """The answer to the second request among the lines that are complete."""
     for line in output.split(b"\n")[:-1]:
-        message = _loaded(line)
+        message = loaded(line)
         if message.get("id") == 2 and ("result" in message or "error" in message):
             return message
     return None
@@ -126,29 +127,12 @@ def _changed(path: str) -> float:
 
 def _last_limits(path: str) -> tuple[Mapping[str, Any], object] | None:
     """The last figures in a file, and when they were written."""
-    for line in reversed(_tail(path).split(b"\n")):
+    for line in reversed(tail(path, TAIL)):
         if b'"token_count"' not in line or b'"rate_limits"' not in line:
             continue
-        entry = _loaded(line)
+        entry = loaded(line)
         payload = table(entry.get("payload"))
         limits = table(payload.get("rate_limits"))
         if payload.get("type") == "token_count" and limits:
             return limits, entry.get("timestamp")
     return None
-
-
-def _tail(path: str) -> bytes:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            file.seek(max(0, os.fstat(descriptor).st_size - TAIL))
-            return file.read(TAIL)
-    except OSError:
-        return b""
-
-
-def _loaded(line: bytes) -> Mapping[str, Any]:
-    try:
-        return table(json.loads(line))
-    except (ValueError, RecursionError):
-        return {}
