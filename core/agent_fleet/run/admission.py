@@ -20,6 +20,7 @@ from agent_fleet.queue.view import task_from
 from agent_fleet.run import crews, outlook, roster
 from agent_fleet.run.accounts import Access
 from agent_fleet.run.clerk import Clerk, Lodging, Refused
+from agent_fleet.run.equipment import Unstarted
 from agent_fleet.run.gates import gates_of
 from agent_fleet.run.marshal import Marshal
 from agent_fleet.run.muster import Call, muster
@@ -28,7 +29,7 @@ from agent_fleet.run.pacing import Pacing
 from agent_fleet.run.reasons import Reasons
 from agent_fleet.run.roster import Attempt, Run
 from agent_fleet.run.spending import Spending
-from agent_fleet.run.start import Route, Unstarted, start
+from agent_fleet.run.start import Route, start
 from agent_fleet.run.vetting import Vetting
 from agent_fleet.run.watcher import Watcher
 from agent_fleet.text import count, line

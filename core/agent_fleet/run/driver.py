@@ -22,13 +22,13 @@ from agent_fleet.run.admission import Admission
 from agent_fleet.run.adoption import Adoption
 from agent_fleet.run.console import Console
 from agent_fleet.run.disband import Disbanded, close
+from agent_fleet.run.jobs import job_of
 from agent_fleet.run.muster import crew_of
 from agent_fleet.run.notice import Notices
 from agent_fleet.run.outlook import Wishes
 from agent_fleet.run.roster import Attempt, Run
 from agent_fleet.run.settle import Bench, Settled
 from agent_fleet.run.signals import Signals
-from agent_fleet.run.start import job_of
 from agent_fleet.run.tidings import Tidings
 from agent_fleet.run.watcher import Watcher
 from agent_fleet.text import duration, line

@@ -18,11 +18,11 @@ from agent_fleet.queue.store import Queue
 from agent_fleet.run import crews, disband, outlook, roster, tenure, traces, workplace
 from agent_fleet.run.console import Console
 from agent_fleet.run.deeds import Deeds
+from agent_fleet.run.equipment import Unstarted, begin, environment, new_worker, under_keeper
 from agent_fleet.run.notice import Notices
 from agent_fleet.run.roster import Attempt, Run
 from agent_fleet.run.settle import Bench
 from agent_fleet.run.signals import Signals
-from agent_fleet.run.start import Unstarted, begin, environment, new_worker, under_keeper
 from agent_fleet.run.tidings import Tidings
 
 OPENED: Final = "opened"  # in the directory of such a run: how many windows came to be, once all were tried

@@ -18,9 +18,7 @@ from agent_fleet.queue.store import Queue
 from agent_fleet.run import roster, tenure, workplace
 from agent_fleet.run.brief import brief
 from agent_fleet.run.clerk import Lodging
-from agent_fleet.run.roster import Attempt, Run
-from agent_fleet.run.start import (
-    Route,
+from agent_fleet.run.equipment import (
     Unstarted,
     armed,
     begin,
@@ -30,6 +28,8 @@ from agent_fleet.run.start import (
     new_worker,
     under_keeper,
 )
+from agent_fleet.run.roster import Attempt, Run
+from agent_fleet.run.start import Route
 
 TURNS: Final = "turns.jsonl"  # in a crew's directory: its session's hook adds one line when a turn of it ends
 
@@ -54,29 +54,8 @@ def muster(
     """Start a crew. If it could not be started nothing of it runs. Raises OSError if its directory cannot be written."""
     worker, mark, directory = new_worker(run)
     route = call.route
-    env = environment(queue, run, mark, worker, environ)
-    env |= {"FLEET_LANE": route.lane.name, "FLEET_PROVIDER": route.provider.name, "FLEET_SHARE": str(call.share)}
-    env |= ceilings(config)
-    env |= workplace.own_variables(queue, config, run.identity, environ, mark=mark, directory=directory)
-    if call.interactive:
-        env["FLEET_TURNS"] = os.path.join(directory, TURNS)
-    attempt = Attempt(
-        id=worker,
-        dir=directory,
-        mark=mark,
-        task="",
-        generation=0,
-        lane=route.lane.name,
-        provider=route.provider.name,
-        log=queue.path("logs", f"{worker}.log"),
-        nonce="",
-        started=time.time(),
-        worker=Worker(id=worker, lane=route.lane.name, pid=0, identity="", handle=mark),
-        seats=call.seats,
-        interactive=call.interactive,
-        share=str(call.share),
-        **lodged(call.lodging),
-    )
+    env = _environment(queue, config, run, call, environ, worker=worker, mark=mark, directory=directory)
+    attempt = _attempt(queue, call, worker, mark, directory)
     crew = crew_of(queue, attempt)
     told = brief(worker, call.seats, kind=crew.kind, asked=call.asked)
     try:
@@ -115,6 +94,48 @@ def muster(
         **({"account": begun.account} if begun.account else {}),
     )
     return begun
+
+
+def _environment(
+    queue: Queue,
+    config: Config,
+    run: Run,
+    call: Call,
+    environ: Mapping[str, str],
+    *,
+    worker: str,
+    mark: str,
+    directory: str,
+) -> dict[str, str]:
+    """What every worker has, and what its members claim by."""
+    lane, provider = call.route.lane.name, call.route.provider.name
+    env = environment(queue, run, mark, worker, environ)
+    env |= {"FLEET_LANE": lane, "FLEET_PROVIDER": provider, "FLEET_SHARE": str(call.share)}
+    env |= ceilings(config)
+    env |= workplace.own_variables(queue, config, run.identity, environ, mark=mark, directory=directory)
+    if call.interactive:
+        env["FLEET_TURNS"] = os.path.join(directory, TURNS)
+    return env
+
+
+def _attempt(queue: Queue, call: Call, worker: str, mark: str, directory: str) -> Attempt:
+    return Attempt(
+        id=worker,
+        dir=directory,
+        mark=mark,
+        task="",
+        generation=0,
+        lane=call.route.lane.name,
+        provider=call.route.provider.name,
+        log=queue.path("logs", f"{worker}.log"),
+        nonce="",
+        started=time.time(),
+        worker=Worker(id=worker, lane=call.route.lane.name, pid=0, identity="", handle=mark),
+        seats=call.seats,
+        interactive=call.interactive,
+        share=str(call.share),
+        **lodged(call.lodging),
+    )
 
 
 def crew_of(queue: Queue, attempt: Attempt) -> Crew:

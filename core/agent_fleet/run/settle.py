@@ -22,8 +22,8 @@ from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
 from agent_fleet.run import aftermath, check, clerk, logs, roster, workplace
 from agent_fleet.run.diffstat import Work
+from agent_fleet.run.jobs import job_of
 from agent_fleet.run.roster import Attempt
-from agent_fleet.run.start import job_of
 from agent_fleet.run.verdict import Verdict, decide
 
 _LINE = 1 << 22

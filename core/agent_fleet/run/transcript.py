@@ -15,8 +15,8 @@ from agent_fleet.queue import lease, records
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
 from agent_fleet.run import logs, roster
+from agent_fleet.run.jobs import job_of
 from agent_fleet.run.roster import Attempt
-from agent_fleet.run.start import job_of
 
 _LINE = 1 << 22  # characters; a longer line comes in pieces
 _END = 1 << 18  # bytes of the end of a log that are enough to see what was said last
