@@ -9,7 +9,7 @@ READY := .venv/.ready
 unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONPATH
 
-.PHONY: help setup demo check test alone together again quick bench docs clean
+.PHONY: help setup demo check test again quick bench docs clean
 
 help:
 	@echo "make demo    work a small queue of real processes; no account is needed"
@@ -39,19 +39,11 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Files that need a test process of their own: in a long one this one's process was killed, and it is not known yet by what.
-ALONE := tests/accounts/test_accounts_real.py
-
-test: alone together
-
-alone: $(READY)
-	$(BIN)/pytest $(ALONE)
-
-together: $(READY)
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --ignore $(ALONE)
+test: $(READY)
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 again: $(READY)
-	$(BIN)/pytest --last-failed --last-failed-no-failures all --ignore $(ALONE)
+	$(BIN)/pytest --last-failed --last-failed-no-failures all
 
 quick: $(READY)
 	$(BIN)/pytest --numprocesses 2 --dist loadfile -m "not slow and not real_cli"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -91,6 +92,7 @@ def test_a_program_that_cannot_be_started_gives_the_lease_back(estate: Estate, m
     with pytest.raises(FleetError, match="Exec format error"):
         inside(estate).start(order(estate))
     assert estate.leases() == {}
+    assert signal.getsignal(signal.SIGPIPE) == signal.SIG_IGN, "what is told of it must not end this process"
 
 
 def test_a_hook_ends_with_0_and_in_silence_whatever_it_is_given(estate: Estate) -> None:

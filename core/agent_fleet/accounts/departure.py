@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -208,12 +209,22 @@ def _become(ready: Outfit, command: arguments.Command, directory: int) -> NoRetu
         os.fchdir(directory)
         if command.stdin:
             _read_from(command.stdin)
-        for name in _IGNORED_HERE:
-            if hasattr(signal, name):
-                signal.signal(getattr(signal, name), signal.SIG_DFL)
-        os.execve(ready.binary, [ready.binary, *command.arguments], dict(ready.environ))  # noqa: S606 -- the pinned program, and no shell
+        with _nothing_ignored():
+            os.execve(ready.binary, [ready.binary, *command.arguments], dict(ready.environ))  # noqa: S606 -- the pinned program, and no shell
     except OSError as error:
         raise from_os_error(error, f"starting {ready.binary}") from None
+
+
+@contextmanager
+def _nothing_ignored() -> Iterator[None]:
+    """For a new program. A process that could not become it has a lease to give back, and must not die of a closed pipe before."""
+    numbers = [getattr(signal, name) for name in _IGNORED_HERE if hasattr(signal, name)]
+    before = [signal.signal(number, signal.SIG_DFL) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def _read_from(text: bytes) -> None:
