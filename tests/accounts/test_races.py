@@ -107,11 +107,12 @@ def test_a_look_is_shared_between_processes_and_one_that_dies_in_it_costs_nobody
     port = FakePort(a=80.0)
     desk = Desk(tmp_path, port, {"a": {"max_concurrent": 100}})
     counter = tmp_path / "looks"
+    takes = [60.0]
 
     def look(profile: object, deadline: float) -> object:
         with counter.open("a") as file:
             file.write("x")
-        time.sleep(0.5)
+        time.sleep(takes[0])
         return type("Seen", (), {"reading": fresh(80.0), "account": "a", "credential": "present"})()
 
     port.look = look  # type: ignore[method-assign, assignment] # another way to look
@@ -124,6 +125,7 @@ def test_a_look_is_shared_between_processes_and_one_that_dies_in_it_costs_nobody
         time.sleep(0.01)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
+    takes[0] = 0.5
     with racers(6, lambda index: desk.router.choose(desk.request(f"t{index}")).verdict.profile) as many:
         assert many.race() == ["a"] * 6
     assert counter.read_text() == "xx"

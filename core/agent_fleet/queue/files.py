@@ -131,14 +131,16 @@ def sync_directory(path: str) -> None:
 
 def move(source: str, target: str) -> bool:
     """Rename, making the target's directory if need be. False if `source` is not there any more."""
-    for _ in range(100):
+    for tries in range(100):
         try:
             os.rename(source, target)
             return True
         except FileNotFoundError:
             if not os.path.lexists(source):
                 return False
-        # the directory may be removed by a claimer that saw it empty between these two calls, so this is a loop
+        # The directory may be removed by a claimer that saw it empty between these two calls, so this is a loop. On a busy machine
+        # they are always interrupted at the same place; whoever has slept is not.
+        time.sleep(tries // 10 / 1000)
         make_directory(os.path.dirname(target))
     raise FleetError("busy", f"cannot keep the directory of {target} in place", hint="run the same command again")
 
