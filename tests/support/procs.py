@@ -18,7 +18,7 @@ import agent_fleet
 from agent_fleet.process import marked
 from agent_fleet.queue import names
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 KEEPER = os.path.join(os.path.dirname(agent_fleet.__file__), "run", "keeper.py")
 
 
