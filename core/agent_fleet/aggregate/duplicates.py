@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent_fleet.aggregate.candidates import by_vectors, by_words
+from agent_fleet.aggregate.contest import WHY, contested
 from agent_fleet.aggregate.facts import FactReader, Facts, doubt, veto
 from agent_fleet.aggregate.grouping import groups
 from agent_fleet.aggregate.likeness import Bounds, Judge, Likeness
@@ -64,6 +65,9 @@ def group(samples: Sequence[Sample], bounds: Bounds, embedder: Embedder | None =
     judge = Judge(bounds, embedder)
     judged = _judged(distinct, judge, bounds, embedder)
     kind, apart = _kinds(distinct.facts)
+    facts = {place: each for place, each in enumerate(distinct.facts) if each is not None}
+    for pair in contested(judged, facts, lambda one, two: apart(kind(one), kind(two))):
+        judged[pair] = replace(judged[pair], verdict="ask", why=WHY)
     same = [(each.score, one, two) for (one, two), each in judged.items() if each.verdict == "same"]
     roots = groups(len(distinct.members), same, kind, apart)
     return _unfold(samples, distinct, roots, judged)

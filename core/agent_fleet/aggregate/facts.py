@@ -68,12 +68,16 @@ def veto(mine: Facts, other: Facts) -> str:
     if mine is other:
         return ""
     first, second = sorted((mine, other), key=_order)
-    return (
+    named = (
         _fields(first.fields, second.fields)
         or quantities.disagreement(first.quantities, second.quantities)
         or mentions.disagreement(first.mentions, second.mentions, first.vocabulary, second.vocabulary)
         or _difference(first.names, second.names, first.vocabulary, second.vocabulary)
-        or polarity.disagreement(first.polarity, second.polarity)
+    )
+    if named or first.sequence == second.sequence:  # commas alone turn no sentence round
+        return named
+    return (
+        polarity.disagreement(first.polarity, second.polarity)
         or direction.disagreement(first.roles, second.roles)
         or direction.exchanged(first.anchors, second.anchors)
         or _turned(first, second)
@@ -88,6 +92,8 @@ def doubt(mine: Facts, other: Facts) -> str:
     negation more the opposite, even where no list knows the words.
     """
     mine, other = sorted((mine, other), key=_order)
+    if mine.sequence == other.sequence:
+        return ""
     more = quantities.unmatched(mine.quantities, other.quantities) or quantities.unmatched(
         other.quantities, mine.quantities
     )
@@ -97,8 +103,8 @@ def doubt(mine: Facts, other: Facts) -> str:
     matcher = SequenceMatcher(None, here, there, autojunk=False)
     if matcher.ratio() >= _TEMPLATE:
         for what, from_here, to_here, from_there, to_there in matcher.get_opcodes():
-            mine_alone = _alone(here[from_here:to_here], there)
-            other_alone = _alone(there[from_there:to_there], here)
+            mine_alone = _alone(here[from_here:to_here], here, there)
+            other_alone = _alone(there[from_there:to_there], there, here)
             same = any(mine.polarity.agrees(one, other.polarity, two) for one in mine_alone for two in other_alone)
             if what == "replace" and mine_alone and other_alone and not same:
                 return f"{mine_alone[0]} stands where the other has {other_alone[0]}"
@@ -113,8 +119,13 @@ def doubt(mine: Facts, other: Facts) -> str:
     return ""
 
 
-def _alone(some: list[str], others: list[str]) -> list[str]:
-    return sorted(word for word in set(some) - set(others) if not polarity.is_denial(word))
+def _alone(some: list[str], own: list[str], others: list[str]) -> list[str]:
+    """Words that their text has more often than the other, but for those that deny and for numbers, which are compared before."""
+    return sorted(
+        word
+        for word in set(some)
+        if own.count(word) > others.count(word) and not polarity.is_denial(word) and not quantities.is_number(word)
+    )
 
 
 def _order(facts: Facts) -> tuple[tuple[tuple[str, ...], ...], list[str], list[str]]:

@@ -37,7 +37,7 @@ old / new
 first / last
 min minimum / max maximum
 left / right
-all every | only some few
+all every everybody everyone | only some few
 north northern / south southern
 east eastern / west western
 top / bottom

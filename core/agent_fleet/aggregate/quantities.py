@@ -60,7 +60,9 @@ _NUMBER = re.compile(
     re.I,
 )
 # "once the cache is filled" is no number.
-_ONCE = re.compile(r"(?<![\w-])once(?=\s+(?:the|an?|it|they|he|she|this|that|these|its|all|more|\d)\b)", re.I)
+_ONCE = re.compile(
+    r"(?<![\w-])once(?=\s+(?:the|an?|it|they|he|she|this|that|these|its|all|more|\d+)\b)|(?<=\bat )once\b", re.I
+)
 _WORDS = re.compile(rf"(?<![\w-])({'|'.join(_SPELLED)})(?:[\s-]([a-z]+))?(?![\w-])", re.I)
 
 
@@ -104,6 +106,11 @@ def quantities(text: str) -> tuple[frozenset[Quantity], str]:
     for match in _WORDS.finditer(_ONCE.sub(" ", text)):
         found.add(_quantity(Fraction(_SPELLED[match[1].lower()]), (match[2] or "").lower()))
     return frozenset(found), text
+
+
+def is_number(word: str) -> bool:
+    """Whether the word, in lower case, is a whole number in digits or spelled out."""
+    return word.isdecimal() or word in _SPELLED
 
 
 def disagreement(mine: Iterable[Quantity], others: Iterable[Quantity]) -> str:
