@@ -222,6 +222,19 @@ KEYS: tuple[Key, ...] = (
         "The most calls of a whole run, failed ones too; 0 sets no cap of its own.",
     ),
     Key("deploy.agents", "whole", 10, "How many agents a deployment has at work at once, unless it is told.", least=1),
+    Key(
+        "deploy.dedup",
+        "text",
+        "words",
+        "Which answers of a deployment are linked as one: equal ones, those of the same words, or those of the same meaning.",
+        ("exact", "words", "meaning", "loosely"),
+    ),
+    Key(
+        "deploy.embedder",
+        "text",
+        "wordllama",
+        "What turns answers into vectors to find those in other words, if it can be used.",
+    ),
     Key("deploy.registry", "text", "", "A file with a mirror of the MCP registry, from which agents get their tools."),
     Key(
         "deploy.tokens",

@@ -253,6 +253,11 @@ class Embedder(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def version(self) -> str:
+        """The version of the weights that are installed; empty where that is unknown."""
+        ...
+
     def usable(self) -> str | None:
         """None, or the reason in words why it cannot be used on this machine."""
         ...

@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_fleet.aggregate.candidates import by_words
+from agent_fleet.aggregate.contest import WHY
 from agent_fleet.aggregate.duplicates import LONGEST, Sample, group
 from agent_fleet.aggregate.facts import FactReader, doubt, veto
-from agent_fleet.aggregate.likeness import BY_MEANING, Bounds
+from agent_fleet.aggregate.likeness import BY_MEANING, LOOSELY, Bounds
 from agent_fleet.protocols import Embedder
 from agent_fleet_embedders.wordllama import WordLlama
 
@@ -42,8 +44,8 @@ def labelled(part: str) -> list[Labelled]:
     return [Labelled(each["text"], each["cluster"], each["family"], each["kind"]) for each in map(json.loads, lines)]
 
 
-def figures(part: str, embedder: Embedder | None, bounds: Bounds) -> Figures:
-    rows = labelled(part)
+def figures(part: str, embedder: Embedder | None, bounds: Bounds, sets: str = "") -> Figures:
+    rows = [row for row in labelled(part) if row.family.startswith(sets)]
     found = group([Sample(f"{place:04}", row.text) for place, row in enumerate(rows)], bounds, embedder)
     right = missed = 0
     wrong = []
@@ -86,19 +88,80 @@ def test_every_other_form_of_formatting_is_found(embedder: WordLlama) -> None:
     assert len(set(found.first)) <= len(pairs) * 1.05
 
 
-def test_by_meaning_most_paraphrases_are_found_as_surely_as_measured(embedder: WordLlama) -> None:
+@pytest.mark.parametrize(
+    ("bounds", "sets", "precision", "recall"),
+    [
+        pytest.param(LOOSELY, "p", 0.95, 0.80, id="loosely-7"),
+        pytest.param(LOOSELY, "r", 0.75, 0.50, id="loosely-9"),
+        pytest.param(BY_MEANING, "p", 0.95, 0.70, id="meaning-7"),
+        pytest.param(BY_MEANING, "r", 0.88, 0.30, id="meaning-9"),
+    ],
+)
+def test_by_meaning_paraphrases_are_found_as_surely_as_measured(
+    embedder: WordLlama, bounds: Bounds, sets: str, precision: float, recall: float
+) -> None:
     """The floor of what was measured: tests/data/README.md has the figures, which miss the goal of the next test."""
-    found = figures("final", embedder, BY_MEANING)
-    assert found.precision >= 0.95
-    assert found.recall >= 0.80
+    found = figures("final", embedder, bounds, sets)
+    assert found.precision >= precision
+    assert found.recall >= recall
 
 
-@pytest.mark.xfail(reason="the goal is missed on texts that nothing was set by: 0.962 at 0.808", strict=True)
-def test_by_meaning_one_in_fifty_is_wrong_at_most(embedder: WordLlama) -> None:
-    found = figures("final", embedder, BY_MEANING)
+@pytest.mark.parametrize("bounds", [BY_MEANING, LOOSELY], ids=["meaning", "loosely"])
+@pytest.mark.xfail(reason="the goal is missed on unseen texts: 0.941 at 0.548, and 0.892 at 0.693", strict=True)
+def test_by_meaning_one_in_fifty_is_wrong_at_most(embedder: WordLlama, bounds: Bounds) -> None:
+    found = figures("final", embedder, bounds)
     assert found.recall >= 0.80
     assert found.precision >= 0.98
     assert [pair for pair in found.wrong if {row.kind for row in pair} & HARD] == []
+
+
+def test_most_pairs_that_say_the_same_are_joined_or_shown(embedder: WordLlama) -> None:
+    rows = labelled("final")
+    found = group([Sample(f"{place:04}", row.text) for place, row in enumerate(rows)], Bounds(), embedder)
+    shown = {frozenset((found.first[one], found.first[two])) for one, two, _ in found.ask}
+    same = [
+        (one, two) for one, two in itertools.combinations(range(len(rows)), 2) if rows[one].cluster == rows[two].cluster
+    ]
+    seen = [
+        found.first[one] == found.first[two] or frozenset((found.first[one], found.first[two])) in shown
+        for one, two in same
+    ]
+    assert sum(seen) >= 0.86 * len(same)
+
+
+BETWEEN = (
+    "Deleting a project leaves its attachments in the bucket.",
+    "Deleting a project empties its attachments in the bucket.",
+    "In the bucket, its attachments are what deleting a project concerns.",
+)
+
+
+def test_a_text_between_two_that_contradict_each_other_is_joined_to_neither(embedder: WordLlama) -> None:
+    one, two, between = (Sample(str(place), text) for place, text in enumerate(BETWEEN))
+    loose = replace(LOOSELY, score=0.4)
+    assert group([one, between], loose, embedder).first == (0, 0)
+    assert group([two, between], loose, embedder).first == (0, 0)
+    found = group([one, two, between], loose, embedder)
+    assert found.first == (0, 1, 2)
+    assert WHY in {likeness.why for _, _, likeness in found.ask}
+
+
+def test_by_meaning_a_word_that_finds_none_in_the_other_text_is_for_a_person(embedder: WordLlama) -> None:
+    one = Sample("a", "The nightly job copies the archive to the second site and verifies every file.")
+    same = Sample("b", "Every file is verified, and the archive is copied to the second site by the nightly job.")
+    other = Sample("b", "Every file is verified, and the archive is copied to the second site by the nightly volcano.")
+    assert group([one, same], BY_MEANING, embedder).first == (0, 0)
+    assert group([one, other], LOOSELY, embedder).first == (0, 0)
+    found = group([one, other], BY_MEANING, embedder)
+    assert found.first == (0, 1)
+    assert [pair[:2] for pair in found.ask] == [(0, 1)]
+
+
+def test_without_bounds_only_equal_texts_are_one(embedder: WordLlama) -> None:
+    texts = ("It **works**.", "It works", "It works now")
+    found = group([Sample(str(place), text) for place, text in enumerate(texts)], None, embedder)
+    assert found.first == (0, 0, 2)
+    assert found.asked == 0
 
 
 def test_a_paraphrase_is_shown_to_a_person_if_it_is_not_joined(embedder: WordLlama) -> None:
@@ -112,16 +175,21 @@ def test_a_paraphrase_is_shown_to_a_person_if_it_is_not_joined(embedder: WordLla
 ROWS = labelled("tuning")[:120]
 
 
-@given(st.lists(st.sampled_from(ROWS), max_size=25), st.randoms(), st.booleans())
+@given(
+    rows=st.lists(st.sampled_from(ROWS), max_size=25),
+    chance=st.randoms(),
+    bounds=st.sampled_from([Bounds(), BY_MEANING, LOOSELY]),
+    vectors=st.booleans(),
+)
 @settings(max_examples=40, deadline=None)
 def test_groups_do_not_depend_on_the_order_and_never_join_what_a_fact_forbids(
-    rows: list[Labelled], chance: random.Random, by_meaning: bool
+    embedder: WordLlama, rows: list[Labelled], chance: random.Random, bounds: Bounds, vectors: bool
 ) -> None:
-    bounds = BY_MEANING if by_meaning else Bounds()
     samples = [Sample(f"{place:03}", row.text) for place, row in enumerate(rows)]
     shuffled = samples[:]
     chance.shuffle(shuffled)
-    found, again = group(samples, bounds), group(shuffled, bounds)
+    model = embedder if vectors else None
+    found, again = group(samples, bounds, model), group(shuffled, bounds, model)
     named = {sample.key: samples[found.first[place]].key for place, sample in enumerate(samples)}
     assert named == {sample.key: shuffled[again.first[place]].key for place, sample in enumerate(shuffled)}
     reader = FactReader()

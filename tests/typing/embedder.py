@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 class Letters:
     name = "letters"
+    version = ""
     calibration: tuple[float, float, float, float] | None = None
 
     def usable(self) -> str | None:

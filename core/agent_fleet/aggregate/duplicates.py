@@ -59,11 +59,10 @@ def digest(text: str, fields: Iterable[tuple[str, str]] = ()) -> bytes:
     return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def group(samples: Sequence[Sample], bounds: Bounds, embedder: Embedder | None = None) -> Grouping:
-    """Group the samples. The groups do not depend on the order of the samples."""
+def group(samples: Sequence[Sample], bounds: Bounds | None, embedder: Embedder | None = None) -> Grouping:
+    """Group the samples, without bounds the equal ones alone. The groups do not depend on the order of the samples."""
     distinct = _distinct(samples)
-    judge = Judge(bounds, embedder)
-    judged = _judged(distinct, judge, bounds, embedder)
+    judged = {} if bounds is None else _judged(distinct, Judge(bounds, embedder), bounds, embedder)
     kind, apart = _kinds(distinct.facts)
     facts = {place: each for place, each in enumerate(distinct.facts) if each is not None}
     for pair in contested(judged, facts, lambda one, two: apart(kind(one), kind(two))):

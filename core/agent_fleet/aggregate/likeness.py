@@ -28,21 +28,35 @@ class Bounds:
 
     `words` is the share of common stems and `cosine` that of the raw vectors: either is enough if all the words, with the small
     ones, also stand in the same order, to the share `order`. `score` is the calibrated probability that two texts say the same in
-    other words, in any order, and decides alone where it is known; None only asks. Pairs below the cosine `near` are not
-    looked at for their meaning.
+    other words, in any order, and decides alone where it is known; None only asks. Of the text
+    that has fewer of them, at most `unmatched` words may then find none of like meaning in the other; None sets no limit.
+    Pairs below the cosine `near` are not looked at for their meaning.
     """
 
     words: float = 0.7
     cosine: float = 0.95
     order: float = 0.9
     score: float | None = None
+    unmatched: int | None = None
     ask_words: float = 0.45
     ask_score: float = 0.4
     near: float = 0.6
 
 
-# tests/data/README.md has what it finds, and how surely, on texts that nothing was set by.
-BY_MEANING = Bounds(score=0.6, ask_score=0.3)
+# tests/data/README.md has what each finds, and how surely, on texts that nothing was set by. A word that finds none in the other
+# text may be what makes the two opposites, in a form that no list of words knows; only the second joins such texts.
+BY_MEANING = Bounds(score=0.6, unmatched=0, ask_score=0.3)
+LOOSELY = Bounds(score=0.6, ask_score=0.3)
+
+
+def compared(bounds: Bounds | None, embedder: Embedder | None) -> str:
+    """By what texts are joined under these bounds, and by which vectors, in words."""
+    if bounds is None:
+        return "equal texts alone"
+    vectors = f"vectors of {embedder.name} {embedder.version}".rstrip() if embedder is not None else ""
+    if vectors and bounds.score is not None:
+        return f"{'meaning' if bounds.unmatched is not None else 'meaning, loosely'}; {vectors}"
+    return f"words; {vectors} show what else may be the same" if vectors else "words"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +93,13 @@ class Judge:
         if against:
             return Likeness(0.0, "words", "apart", against)
         bounds = self._bounds
-        likely = None if cosine is None else self._probability(mine, other, cosine)
+        likely, unmatched = (None, 0) if cosine is None else self._probability(mine, other, cosine)
         found = [("words", overlap(mine.stems, other.stems), bounds.words, bounds.ask_words)]
         if cosine is not None:
             found.append(("cosine", cosine, bounds.cosine, bounds.cosine))
         if likely is not None and bounds.score is not None:
-            reached = [(likely, "score")] if likely >= bounds.score else []
+            explained = bounds.unmatched is None or unmatched <= bounds.unmatched
+            reached = [(likely, "score")] if likely >= bounds.score and explained else []
         else:
             reached = [(score, by) for by, score, bound, _ in found if score >= bound]
             if reached and not _in_order(mine, other, bounds.order):
@@ -98,12 +113,14 @@ class Judge:
         unsure = doubt(mine, other)
         return Likeness(score, by, "ask" if unsure or not reached else "same", unsure, likely)
 
-    def _probability(self, mine: Facts, other: Facts, cosine: float) -> float | None:
+    def _probability(self, mine: Facts, other: Facts, cosine: float) -> tuple[float | None, int]:
+        """How likely both say the same, and how many words of the text with fewer such find none in the other."""
         if self._embedder is None or self._embedder.calibration is None or not mine.meaning or not other.meaning:
-            return None
+            return None, 0
         on_cosine, on_matched, on_unmatched, constant = self._embedder.calibration
         matched, unmatched = matches(mine.meaning, other.meaning, self._words.__getitem__)
-        return 1 / (1 + math.exp(-(on_cosine * cosine + on_matched * matched + on_unmatched * unmatched + constant)))
+        logit = on_cosine * cosine + on_matched * matched + on_unmatched * unmatched + constant
+        return 1 / (1 + math.exp(-logit)), unmatched
 
 
 def _in_order(mine: Facts, other: Facts, least: float) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_fleet.aggregate.coverage import Tally
 from agent_fleet.aggregate.duplicates import LONGEST, Grouping, Sample, digest, group
-from agent_fleet.aggregate.likeness import Bounds
+from agent_fleet.aggregate.likeness import Bounds, compared
 from agent_fleet.aggregate.outputs import DONE, Output, from_json
 from agent_fleet.aggregate.report import Entry, Link, Question, Rate, Refused, Report, verdict
 from agent_fleet.aggregate.shelf import MemoryShelf, Shelf
@@ -20,13 +20,14 @@ from agent_fleet.protocols import Embedder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How a run is put together. `least_coverage` is the share below which there is no verdict.
+    """How a run is put together. `least_coverage` is the share below which there is no verdict; without `bounds` only equal
+    answers are linked.
 
     `category` names the field of JSON answers by which they are sorted into categories; others, and all texts, go by their kind.
     """
 
     title: str = "Report"
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: Bounds | None = field(default_factory=Bounds)
     terms: Terms = field(default_factory=Terms)
     least_coverage: float = 0.95
     category: str = ""
@@ -107,6 +108,7 @@ class Aggregation:
             coverage=coverage,
             verification=verification,
             rates=rates,
+            compared=compared(self._settings.bounds, self._embedder),
             entries=tuple(sorted(entries, key=_order)),
             questions=tuple(questions[: self._settings.most_questions]),
             asked_about=asked_about,

@@ -63,7 +63,9 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A whole run. `output` gives the answer of a key; `asked_about` counts all questions, of which the strongest are listed."""
+    """A whole run. `output` gives the answer of a key; `asked_about` counts all questions, of which the strongest are listed;
+    `compared` says by what answers were linked, with the name and version of the model.
+    """
 
     title: str
     verdict: str
@@ -71,6 +73,7 @@ class Report:
     coverage: Coverage
     verification: Verification
     rates: Mapping[str, Rate]
+    compared: str
     entries: tuple[Entry, ...]
     questions: tuple[Question, ...]
     asked_about: int

@@ -104,6 +104,7 @@ def _figures(report: Report) -> dict[str, Any]:
             kind: {"answers": rate.answers, "linked": rate.linked, "share": round(rate.share, 4)}
             for kind, rate in report.rates.items()
         },
+        "compared_by": report.compared,
         "repeated": report.repeated,
         "questions": {
             "count": report.asked_about,
@@ -135,6 +136,7 @@ def _summary(report: Report) -> Iterator[tuple[str, str]]:
             f"from {check.least:.1%} to {check.most:.1%} of {check.population:,} with {check.confidence:.0%} confidence",
         )
     yield "findings", f"{len(report.entries):,} from {sum(rate.answers for rate in report.rates.values()):,} answers"
+    yield "compared by", report.compared
     if report.asked_about:
         yield "to be looked at", f"{report.asked_about:,} pairs that may be the same"
     if report.refused:

@@ -13,6 +13,7 @@ from agent_fleet.commands.cost import price_table
 from agent_fleet.commands.report import used
 from agent_fleet.config import Config
 from agent_fleet.deploy import assembly, coverage, telling
+from agent_fleet.deploy.comparison import comparison
 from agent_fleet.deploy.coverage import Coverage, Fate
 from agent_fleet.deploy.estimate import Band, Estimate, Size
 from agent_fleet.deploy.estimate import estimate as estimated
@@ -32,6 +33,7 @@ _SHOWN = 20
 
 def refuse(shared: Shared, provider: str, lane: str, force: bool, trust_committed: bool) -> None:
     """Raise FleetError for a deployment that may not be worked here, or could not."""
+    comparison(shared.plugins, shared.config)
     run.refuse(shared, Wishes(lane=lane, provider=provider, force=force), trust_committed=trust_committed)
 
 
@@ -65,12 +67,12 @@ def tell(shared: Shared, deployment: Deployment, done: Work | None = None) -> in
     table = price_table(shared)
     cost = spent(shared.queue, table, deployment)
     whole = covered.share >= deployment.settings.coverage and not covered.open
-    report = assembly.assemble(deployment, found)
+    report = assembly.assemble(deployment, found, comparison(shared.plugins, shared.config))
     files = assembly.keep(shared.queue, deployment, report)
     answers, linked = (sum(getattr(rate, name) for rate in report.rates.values()) for name in ("answers", "linked"))
     joined = {
         "verdict": report.verdict,
-        "duplicates": {"answers": answers, "linked": linked, "to_ask": report.asked_about},
+        "duplicates": {"answers": answers, "linked": linked, "to_ask": report.asked_about, "by": report.compared},
         "files": files,
     }
     told = [f"{report.verdict}; {linked} of {count(answers, 'answer')} say what another says", f"report: {files[-1]}"]

@@ -11,10 +11,10 @@ from agent_fleet.aggregate.pipeline import Settings, aggregate
 from agent_fleet.aggregate.report import Report
 from agent_fleet.aggregate.sheets import write_html, write_json, write_markdown
 from agent_fleet.deploy import harvest
+from agent_fleet.deploy.comparison import Comparison
 from agent_fleet.deploy.coverage import Fate
 from agent_fleet.deploy.orders import FOLDER
 from agent_fleet.deploy.record import Deployment
-from agent_fleet.protocols import Embedder
 from agent_fleet.queue.files import sync_directory
 from agent_fleet.queue.store import Queue
 from agent_fleet.text import line
@@ -26,13 +26,15 @@ _FORMS: tuple[tuple[str, Callable[[Report, TextIO], None]], ...] = (
 )
 
 
-def assemble(deployment: Deployment, found: Iterable[Fate], *, embedder: Embedder | None = None) -> Report:
+def assemble(deployment: Deployment, found: Iterable[Fate], by: Comparison) -> Report:
     """The report of all that has a fate by now. What was answered was held to the contract when it was read."""
     settings = Settings(
-        title=f"{deployment.id}: {line(deployment.instruction, 100)}", least_coverage=deployment.settings.coverage
+        title=f"{deployment.id}: {line(deployment.instruction, 100)}",
+        bounds=by.bounds,
+        least_coverage=deployment.settings.coverage,
     )
     outputs = (from_json(row) for row in harvest.rows(deployment, found))
-    return aggregate(outputs, None, settings, asked=harvest.asked(deployment), embedder=embedder)
+    return aggregate(outputs, None, settings, asked=harvest.asked(deployment), embedder=by.embedder)
 
 
 def keep(queue: Queue, deployment: Deployment, report: Report) -> list[str]:

@@ -31,6 +31,16 @@ class WordLlama:
     def __init__(self) -> None:
         self._loaded: tuple[Any, Any] | None = None
 
+    @property
+    def version(self) -> str:
+        """That of the distribution in which the weights lie."""
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version(self.name)
+        except PackageNotFoundError:
+            return ""
+
     def usable(self) -> str | None:
         """None, or what is not installed."""
         missing = [name for name in ("numpy", "safetensors", "tokenizers") if importlib.util.find_spec(name) is None]
