@@ -67,7 +67,7 @@ def veto(mine: Facts, other: Facts) -> str:
     """Why these two cannot be the same, in words; empty if no fact says so. It is symmetric."""
     if mine is other:
         return ""
-    first, second = sorted((mine, other), key=_order)
+    first, second = _ordered(mine, other)
     named = (
         _fields(first.fields, second.fields)
         or quantities.disagreement(first.quantities, second.quantities)
@@ -91,7 +91,7 @@ def doubt(mine: Facts, other: Facts) -> str:
     The same sentence with another word in one place is most often the same finding about another thing, and one with a
     negation more the opposite, even where no list knows the words.
     """
-    mine, other = sorted((mine, other), key=_order)
+    mine, other = _ordered(mine, other)
     if mine.sequence == other.sequence:
         return ""
     more = quantities.unmatched(mine.quantities, other.quantities) or quantities.unmatched(
@@ -126,6 +126,14 @@ def _alone(some: list[str], own: list[str], others: list[str]) -> list[str]:
         for word in set(some)
         if own.count(word) > others.count(word) and not polarity.is_denial(word) and not quantities.is_number(word)
     )
+
+
+def _ordered(mine: Facts, other: Facts) -> tuple[Facts, Facts]:
+    """Both in an order that depends on nothing but themselves; their words decide for nearly all, and most cheaply."""
+    if mine.clauses != other.clauses:
+        return (mine, other) if mine.clauses < other.clauses else (other, mine)
+    first, second = sorted((mine, other), key=_order)
+    return first, second
 
 
 def _order(facts: Facts) -> tuple[tuple[tuple[str, ...], ...], list[str], list[str]]:

@@ -115,8 +115,10 @@ def is_number(word: str) -> bool:
 
 def disagreement(mine: Iterable[Quantity], others: Iterable[Quantity]) -> str:
     """What each of two texts says that the other does not, in words; empty if one says no more than the other."""
-    left, right = tuple(mine), tuple(others)
-    here, there = unmatched(left, right), unmatched(right, left)
+    left, right = frozenset(mine), frozenset(others)
+    if left <= right or right <= left:
+        return ""
+    here, there = unmatched(left - right, right), unmatched(right - left, left)
     return f"{here} is not {there}" if here and there else ""
 
 
