@@ -57,7 +57,7 @@ def test_a_file_that_holds_no_login_is_invalid(tmp_path: Path, text: str) -> Non
     assert credential(CLAUDE, str(tmp_path), WHO).state == "invalid"
 
 
-@pytest.mark.parametrize("expires", [0, -1, 1e30, "soon", True, None, [], float("inf")])
+@pytest.mark.parametrize("expires", [0, -1, 1e30, 10**400, "soon", True, None, [], float("inf")])
 def test_an_end_that_is_none_is_unknown(tmp_path: Path, expires: object) -> None:
     private(
         tmp_path / ".credentials.json", json.dumps({"claudeAiOauth": {"accessToken": SECRET, "expiresAt": expires}})

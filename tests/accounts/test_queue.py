@@ -22,7 +22,7 @@ from agent_fleet.run.clerk import closing
 from agent_fleet.run.vigil import Vigil
 from support.accounts import fresh, work_tree
 from support.estate import Estate
-from support.procs import wait_until
+from support.procs import PATIENCE, wait_until
 
 SETTINGS = """
 [run]
@@ -199,22 +199,26 @@ def test_a_task_that_wishes_a_pool_nobody_is_in_is_parked_and_the_others_go_on(y
 def test_a_killed_driver_leaves_the_lease_with_its_worker_and_a_killed_worker_leaves_none(yard: Yard) -> None:
     yard.open('pool = "claude-crew"')
     task = yard.add("do it")
-    yard.stand_in.tell(sleep=30)
-    with yard.start("run", "--force") as run:
-        yard.stand_in.last()
-        wait_until(lambda: [each["state"] for each in yard.leases().values()] == ["running"], "the lease is bound")
-        run.kill()
-        run.communicate()
-    ((name, lease),) = yard.leases().items()
-    keeper = lease["pid"]
-    assert task in name
-    yard.json("lease", "release", "--task", name, "--force")
-    with yard.start("run", "--force") as run:
-        wait_until(lambda: yard.leases().get(name, {}).get("pid") == keeper, "the next driver leases it again")
-        os.kill(keeper, signal.SIGKILL)
-        wait_until(lambda: name not in yard.leases(), "the lease is over")
-        run.send_signal(signal.SIGTERM)
-        run.communicate(timeout=60)
+    # it ends when it is ended: one that slept for a time would be done before a slow machine has come to the kill
+    yard.stand_in.tell(until=str(yard.top / "never"))
+    try:
+        with yard.start("run", "--force") as run:
+            wait_until(lambda: [each["state"] for each in yard.leases().values()] == ["running"], "the lease is bound")
+            yard.stand_in.last(patience=PATIENCE)
+            run.kill()
+            run.communicate()
+        ((name, lease),) = yard.leases().items()
+        keeper = lease["pid"]
+        assert task in name
+        yard.json("lease", "release", "--task", name, "--force")
+        with yard.start("run", "--force") as run:
+            wait_until(lambda: yard.leases().get(name, {}).get("pid") == keeper, "the next driver leases it again")
+            os.kill(keeper, signal.SIGKILL)
+            wait_until(lambda: name not in yard.leases(), "the lease is over")
+            run.send_signal(signal.SIGTERM)
+            run.communicate(timeout=PATIENCE)
+    finally:
+        (yard.top / "never").touch()
     assert yard.leases() == {}
     assert yard.state(task) == "inbox"
 

@@ -146,6 +146,9 @@ WRONG_LEASES = [
     old_lease(created_at="yesterday"),
     old_lease(created_unix="1"),
     old_lease(created_unix=True),
+    old_lease(created_unix=10**400),
+    old_lease(renewed_uptime=-(10**400)),
+    old_lease(schema=10**400),
     old_lease(state="idle"),
     old_lease(pid=4),
     running(0),
@@ -153,6 +156,7 @@ WRONG_LEASES = [
     running(2**40),
     running(1, process_start=""),
     running(1, bound_at=None),
+    running(1, bound_at="9999-12-31T23:59:59.999999Z"),
     running(1, identity=7),
 ]
 
@@ -199,7 +203,7 @@ def test_an_unsafe_file_is_not_believed(vault: Vault, tmp_path: Path) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.dictionaries(st.sampled_from(sorted(old_lease())), st.none() | st.integers() | st.text() | st.floats()))
+@given(st.dictionaries(st.sampled_from(sorted(old_lease())), st.none() | st.integers() | st.just(10**400) | st.text() | st.floats()))
 def test_no_content_of_a_lease_can_break_more_than_itself(more: dict[str, Any]) -> None:
     try:
         found = leases.parse({**old_lease(), **more}, key_of("demo-7"))
@@ -207,6 +211,27 @@ def test_no_content_of_a_lease_can_break_more_than_itself(more: dict[str, Any]) 
         return
     again = leases.parse(json.loads(json.dumps(leases.record(found))), key_of(found.task))
     assert leases.record(again) == leases.record(found)
+
+
+@pytest.mark.parametrize("after", ["new", ""], ids=["another", "none"])
+def test_whoever_reads_while_another_writes_sees_one_of_the_two(vault: Vault, after: str) -> None:
+    """A file that is replaced between its opening and the look at it has no name any more, which is no fault of it."""
+    path = put(vault, "leases", key_of("demo-7"), old_lease(pool="old"))
+    fstat, replaced = os.fstat, []
+
+    def slow(descriptor: int) -> os.stat_result:
+        if not replaced:
+            replaced.append(True)
+            path.unlink()
+            if after:
+                put(vault, "leases", key_of("demo-7"), old_lease(pool=after))
+        return fstat(descriptor)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fstat", slow)
+        found = Leases(vault).of("demo-7")
+    assert (found.pool if found else "") == after
+    assert replaced and not vault.notices
 
 
 # ---------------------------------------------------------------------------------------------------------- sessions
@@ -321,8 +346,18 @@ def test_the_numbers_of_the_older_program_are_read_again(vault: Vault) -> None:
     }
     put(vault, "quota", "a", entry)
     assert Proofs(vault).of("a") is None
-    put(vault, "quota", "a", {**entry, "stamp": "s", "source": "x"})
+    ours = {**entry, "stamp": "s", "source": "x"}
+    put(vault, "quota", "a", ours)
     assert Proofs(vault).of("a") is not None
+    window = {"id": "five_hour", "kind": "session", "remaining_percent": 41.0, "resets_at": None}
+    for more in (
+        {"windows": [{**window, "remaining_percent": 10**400}]},
+        {"windows": [{**window, "remaining_percent": -1}]},
+        {"windows": [{**window, "resets_at": "9999-12-31T23:59:59.999999Z"}]},
+        {"refreshed_at": "0001-01-01T00:00:00Z"},
+    ):
+        put(vault, "quota", "a", {**ours, **more})
+        assert Proofs(vault).of("a") is None, more
 
 
 # ------------------------------------------------------------------------------------------------- identities and salt

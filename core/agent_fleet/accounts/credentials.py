@@ -12,6 +12,7 @@ from typing import Any
 from agent_fleet.accounts.environment import Person
 from agent_fleet.accounts.keychain import Keychain, service_of
 from agent_fleet.accounts.spec import AccountSpec, Credential, CredentialPlace, LoginState
+from agent_fleet.accounts.stored import finite
 from agent_fleet.errors import FleetError
 from agent_fleet.queue.files import BadFileError, read_bytes
 
@@ -130,9 +131,10 @@ def _is_token(value: Any) -> bool:
 def _moment(value: Any, clock: str) -> float | None:
     if clock == "jwt":
         value = jwt_claims(value).get("exp")
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    figure = finite(value)
+    if figure is None:
         return None
-    moment = value / 1000 if clock == "milliseconds" else float(value)
+    moment = figure / 1000 if clock == "milliseconds" else figure
     return moment if 0 < moment < _UNTIL else None
 
 

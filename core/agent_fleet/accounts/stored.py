@@ -35,11 +35,11 @@ def iso(seconds: float) -> str:
 
 
 def seconds(text: object, what: str) -> float:
-    """Seconds since the epoch of a UTC text. Raises BadFileError."""
+    """Seconds since the epoch of a UTC text, which can be written as one again. Raises BadFileError."""
     if not isinstance(text, str) or not _TIME.fullmatch(text):
         raise BadFileError(f"{what} is no UTC time")
     try:
-        return datetime.fromisoformat(text).timestamp()
+        return moment(datetime.fromisoformat(text).timestamp(), what)
     except (ValueError, OverflowError):
         raise BadFileError(f"{what} is no UTC time") from None
 
@@ -54,9 +54,21 @@ def texts(found: Mapping[str, Any], *names: str) -> dict[str, str]:
 
 def number(value: object, what: str) -> float:
     """A finite number. Raises BadFileError."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    found = finite(value)
+    if found is None:
         raise BadFileError(f"{what} is no number")
-    return float(value)
+    return found
+
+
+def finite(value: object) -> float | None:
+    """The value as a finite number; None for anything else, also for a whole number too large for one."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        figure = float(value)
+    except OverflowError:
+        return None
+    return figure if math.isfinite(figure) else None
 
 
 def moment(value: object, what: str) -> float:
@@ -71,5 +83,5 @@ def check_schema(found: Mapping[str, Any], *allowed: int) -> int:
     """Which of the formats that we read this is. Raises BadFileError."""
     schema = found.get("schema")
     if isinstance(schema, bool) or not isinstance(schema, int) or schema not in allowed:
-        raise BadFileError(f"its schema is {schema!r}, not {' or '.join(map(str, allowed))}")
+        raise BadFileError(f"its schema is not {' or '.join(map(str, allowed))}")
     return schema

@@ -6,16 +6,17 @@ hold a secret, and goes no further.
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, get_args
 
+from agent_fleet.accounts.stored import finite
 from agent_fleet.accounts.values import QuotaReading, QuotaStatus, Window
 
 DAY = 86400.0
 PAST, FUTURE = 40 * DAY, 400 * DAY  # how far from now a moment may lie that a limit can mean
+_ROUNDING = 1.0  # percent
 AHEAD = 300.0  # seconds that another clock may be ahead of ours
 MOST_WINDOWS = 32
 STATUSES: tuple[str, ...] = get_args(QuotaStatus)
@@ -25,9 +26,12 @@ _GENERAL = {300: ("five_hour", "session"), 10080: ("seven_day", "weekly"), 43200
 
 
 def remaining(left: Any = None, used: Any = None) -> float | None:
-    """Percent that is left, from percent left or percent used; None if neither is a figure, or if they contradict each other."""
-    figures = [each for each in (_figure(left), _complement(used)) if each is not None]
-    if not figures or max(figures) - min(figures) > 1:
+    """Percent that is left, from percent left or percent used; None if neither is a figure, or if they contradict each other.
+
+    More than all was used up by some plans, which is nothing left; more left than there can be is no percentage.
+    """
+    figures = [each for each in (finite(left), _complement(used)) if each is not None]
+    if not figures or max(figures) - min(figures) > _ROUNDING or max(figures) > 100 + _ROUNDING:
         return None
     return min(100.0, max(0.0, figures[0]))
 
@@ -41,14 +45,14 @@ def moment(value: Any, now: float) -> float | None:
             return None
         found = [read.timestamp()] if read.tzinfo else []
     else:
-        figure = _figure(value)
+        figure = finite(value)
         found = [figure, figure / 1000] if figure is not None else []
     return next((each for each in found if now - PAST <= each <= now + FUTURE), None)
 
 
 def window_name(minutes: Any) -> tuple[str, str]:
     """The id and the kind of a window by its length; a length that is not a usual one names itself."""
-    whole = _figure(minutes)
+    whole = finite(minutes)
     if whole is None or not 0 < whole < 1e6:
         return "unknown", "other"
     return _GENERAL.get(round(whole), (f"minutes_{round(whole)}", "other"))
@@ -68,7 +72,7 @@ def checked(reading: Any, source: str, now: float) -> QuotaReading:
     """A reading of a plugin, with nothing in it that is not to be believed. A window told twice in two ways is left out."""
     if not isinstance(reading, QuotaReading) or reading.status not in STATUSES:
         return QuotaReading(status="error", source=source, reason="reader_answered_nonsense")
-    observed = reading.observed_at if _figure(reading.observed_at) is not None else None
+    observed = reading.observed_at if finite(reading.observed_at) is not None else None
     if observed is not None and not now - PAST <= observed <= now + AHEAD:
         observed = None
     windows = tuple(each for each in _windows(reading.windows, now) if not _is_refilled(each, observed, now))
@@ -113,16 +117,6 @@ def _is_refilled(window: Window, observed: float | None, now: float) -> bool:
     return window.resets_at is not None and seen is not None and seen < window.resets_at <= now
 
 
-def _figure(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    try:
-        figure = float(value)
-    except OverflowError:
-        return None
-    return figure if math.isfinite(figure) else None
-
-
 def _complement(used: Any) -> float | None:
-    figure = _figure(used)
+    figure = finite(used)
     return None if figure is None else 100.0 - figure

@@ -15,6 +15,7 @@ from agent_fleet.errors import FleetError
 _MAX_BODY = 64 * 1024 * 1024
 # A shortage in this process says nothing about the file.
 _SHORTAGE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.ESTALE)
+_TRIES = 100  # times that a file is opened anew which was replaced between its opening and the look at it
 _STAYS = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
 
 
@@ -27,14 +28,8 @@ def read_bytes(path: str, limit: int = _MAX_BODY, *, private: bool = False) -> b
 
     A `private` file is refused unless it is this user's, under one name, and closed to everybody else.
     """
+    descriptor, found = _opened(path)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno == errno.ENOENT or error.errno in _SHORTAGE:
-            raise
-        raise BadFileError(f"it cannot be opened: {error.strerror}") from None
-    try:
-        found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise BadFileError("it is not a regular file")
         if private and (fault := _exposed(found)):
@@ -51,6 +46,22 @@ def read_bytes(path: str, limit: int = _MAX_BODY, *, private: bool = False) -> b
         raise BadFileError(f"it cannot be read: {error.strerror}") from None
     finally:
         os.close(descriptor)
+
+
+def _opened(path: str) -> tuple[int, os.stat_result]:
+    """The file as it is now. One that has no name any more was just replaced or removed: what stands there since is meant."""
+    for tries in range(_TRIES):
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno == errno.ENOENT or error.errno in _SHORTAGE:
+                raise
+            raise BadFileError(f"it cannot be opened: {error.strerror}") from None
+        found = os.fstat(descriptor)
+        if found.st_nlink or tries == _TRIES - 1:
+            return descriptor, found
+        os.close(descriptor)
+    raise AssertionError("the last try always returns")
 
 
 def _exposed(found: os.stat_result) -> str:
