@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -15,7 +16,10 @@ import pytest
 
 from agent_fleet.accounts import leases, selection
 from agent_fleet.accounts.leases import Clock
+from agent_fleet.accounts.ports import Seen
+from agent_fleet.accounts.probing import Prober
 from agent_fleet.accounts.selection import Situation
+from agent_fleet.accounts.values import Profile
 from agent_fleet.errors import FleetError
 from support.accounts import Desk, FakePort, fresh
 from support.racers import racers
@@ -155,6 +159,58 @@ def test_a_failed_look_is_not_repeated_at_once_and_a_fresh_one_not_at_all(tmp_pa
     for task in "abcdef":
         desk.router.choose(desk.request(task))
     assert Counter(port.looks) == {"a": 1, "b": 1}
+
+
+def test_an_account_that_does_not_answer_in_time_is_not_waited_for_by_every_choice(tmp_path: Path) -> None:
+    port = FakePort(a=80.0, b=80.0)
+    desk = Desk(tmp_path, port, EQUAL)
+    answered = threading.Event()
+    look = port.look
+
+    def hangs(profile: Profile, deadline: float) -> Seen:
+        if profile.id == "b":
+            port.looks.append("b")
+            answered.wait(60)
+        return look(profile, deadline)
+
+    port.look = hangs  # type: ignore[method-assign]
+    registry = desk.registrar.load()
+    try:
+        Prober(desk.vault, port, registry.rules, deadline=0.5).prove(registry.workers())
+        chosen = desk.router.choose(desk.request())
+    finally:
+        answered.set()
+    assert Counter(port.looks)["b"] == 1
+    assert chosen.verdict.profile == "a"
+    assert {each.profile: each.code for each in chosen.others}["b"] == "identity_probe_timeout"
+
+
+def test_a_lease_that_comes_to_nothing_is_given_back_and_nobody_elses(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, FakePort(a=80.0, b=80.0), EQUAL)
+    mine = desk.router.choose(desk.request(), pid=os.getpid()).lease
+    assert mine is not None
+    desk.router.release("t", force=True)
+    desk.router.give_back(mine)  # lost already: nothing to say
+    desk.router.choose(desk.request(), pid=os.getppid())
+    desk.router.give_back(mine)
+    left = desk.router.leases.of("t")
+    assert left is not None and left.pid == os.getppid()
+    desk.router.release("t", force=True)
+    again = desk.router.choose(desk.request(), pid=os.getpid()).lease
+    assert again is not None
+    desk.router.give_back(again)
+    assert desk.router.leases.of("t") is None
+
+
+def test_a_process_is_put_on_record_under_the_account_that_it_was_started_with(tmp_path: Path) -> None:
+    """Its lease was lost, and the task was promised another account before it said so."""
+    desk = Desk(tmp_path, FakePort(a=90.0, b=20.0), EQUAL)
+    begun = desk.router.choose(desk.request()).lease
+    assert begun is not None and begun.profile == "a"
+    desk.router.release("t")
+    desk.router.choose(desk.request(profile="b"))
+    assert desk.router.hand_over(begun, os.getpid()).profile == "a"
+    assert [each.profile for each in desk.router.leases.active(Clock.read(), 60)] == ["a"]
 
 
 def test_an_account_whose_login_changes_while_one_looks_is_looked_at_again_and_else_closed(tmp_path: Path) -> None:

@@ -180,6 +180,16 @@ def test_identity_fails_closed_and_numbers_as_the_policy_says(more: Any, strict:
     )
 
 
+def test_an_account_without_room_says_so_though_nobody_has_looked_at_it_lately() -> None:
+    full: dict[str, Any] = {"leases": (lease("a", "x"), lease("a", "y"))}
+    for old in ({"made_at": NOW - 9000}, {"stamp": "other"}, {}):
+        assert code(situation({"a": {}}, proofs={"a": proof("a", **old)}, **full)) == "no_capacity"
+    assert code(situation({"a": {}}, proofs={}, **full)) == "no_capacity"
+    gone = {"a": proof("a", status="auth_required", windows=())}
+    assert code(situation({"a": {}}, proofs=gone, **full)) == "auth_required"
+    assert code(situation({"a": {}}, pins={}, **full)) == "identity_binding_missing"
+
+
 def test_what_is_known_goes_before_what_is_not() -> None:
     proofs = {"a": proof("a", status="unavailable"), "b": proof("b", left=16)}
     given_ = situation({"a": {"weight": 99}, "b": {}}, proofs=proofs, settings={"quota_policy": "soft"})

@@ -203,7 +203,11 @@ def test_an_unsafe_file_is_not_believed(vault: Vault, tmp_path: Path) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.dictionaries(st.sampled_from(sorted(old_lease())), st.none() | st.integers() | st.just(10**400) | st.text() | st.floats()))
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted(old_lease())), st.none() | st.integers() | st.just(10**400) | st.text() | st.floats()
+    )
+)
 def test_no_content_of_a_lease_can_break_more_than_itself(more: dict[str, Any]) -> None:
     try:
         found = leases.parse({**old_lease(), **more}, key_of("demo-7"))

@@ -31,13 +31,18 @@ record = {
     "stdin": "" if os.isatty(0) else sys.stdin.read(), "hooks": [],
 }
 session = told.get("session", "s-" + name)
+def keep(kind):
+    # under its name only when it is whole: tests read it the moment that it is there
+    temporary = f"{here}/{kind}-{os.getpid()}.tmp"
+    with open(temporary, "w") as file:
+        json.dump(record, file)
+    os.rename(temporary, f"{here}/{kind}-{time.time_ns()}.json")
 if "--output-format" in sys.argv:
     # dispatched by a run: an answer with the verdict that the last prompt asks for
     import re
     session = sys.argv[sys.argv.index("--session-id" if "--session-id" in sys.argv else "--resume") + 1]
     nonce = (re.findall(r"FLEET-([0-9a-z]+) DONE", record["stdin"]) or ["none"])[-1]
-    with open(f"{here}/call-{time.time_ns()}.json", "w") as file:
-        json.dump(record, file)
+    keep("call")
     print(json.dumps({"type": "system", "subtype": "init", "session_id": session, "cwd": os.getcwd()}), flush=True)
     time.sleep(told.get("sleep", 0))
     while not os.path.exists(told.get("until", here)):
@@ -76,16 +81,12 @@ if home:
         with open(os.path.join(home, ".claude.json"), "w") as opened:
             json.dump(state, opened)
         os.makedirs(os.path.join(home, "plugins"), exist_ok=True)
-with open(here + "/calls.tmp", "w") as file:
-    json.dump(record, file)
-os.rename(here + "/calls.tmp", f"{here}/call-{time.time_ns()}.json")
+keep("call")
 time.sleep(told.get("sleep", 0))
 record["hooks"] = []
 hooks("Stop", json.dumps({"session_id": session, "hook_event_name": "Stop"}))
 notify(json.dumps({"type": "agent-turn-complete", "thread-id": session}))
-with open(here + "/end.tmp", "w") as file:
-    json.dump(record, file)
-os.rename(here + "/end.tmp", f"{here}/end-{time.time_ns()}.json")
+keep("end")
 sys.exit(told.get("status", 0))
 """
 

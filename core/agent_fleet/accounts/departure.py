@@ -151,7 +151,7 @@ class Departure:
             self._check_ground(ground, ready.spec)
             _become(ready, command, ground.descriptor)
         except BaseException:
-            self.router.release(lease.task, force=True)
+            self.router.give_back(lease)
             raise
 
     def _check_ground(self, ground: _Ground, spec: AccountSpec) -> None:

@@ -58,7 +58,7 @@ class Prober:
         self.proofs = Proofs(vault)
 
     def prove(self, profiles: Iterable[Profile], *, force: bool = False) -> dict[str, Proof]:
-        """A proof of each, all looked at together. One that is late is a proof that nothing is known.
+        """A proof of each, all looked at together. One that is late is a proof that nothing is known, and kept as such.
 
         Without `force` the proof that another process has just made does.
         """
@@ -79,8 +79,22 @@ class Prober:
         found = dict(made)
         for profile in asked:
             if profile.id not in found:
-                found[profile.id] = self._failed(profile, "unavailable", "identity_probe_timeout")
+                found[profile.id] = self._late(profile)
         return found
+
+    def _late(self, profile: Profile) -> Proof:
+        """What is known of an account that did not answer in time: kept, so that not every choice waits for it anew.
+
+        What its look still comes to takes the place of this, and what another process has seen meanwhile stays.
+        """
+        try:
+            stamp = self.port.readiness(profile).stamp
+        except Exception:  # noqa: BLE001 -- a provider may raise anything; without a stamp the next choice looks again
+            stamp = ""
+        failed = self._failed(profile, "unavailable", "identity_probe_timeout", stamp)
+        if proofs.is_due(self.proofs.of(profile.id), stamp, self.rules, time.time()):
+            self.proofs.write(failed)
+        return failed
 
     def _one(self, profile: Profile, salt: bytes, force: bool, made: dict[str, Proof]) -> None:
         try:

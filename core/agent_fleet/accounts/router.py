@@ -15,6 +15,7 @@ from agent_fleet.accounts.leases import Clock, Leases
 from agent_fleet.accounts.pins import Pins
 from agent_fleet.accounts.probing import Port, Prober, readiness_of
 from agent_fleet.accounts.proofs import Proofs
+from agent_fleet.accounts.refusals import refusal
 from agent_fleet.accounts.registrar import STATE_LOCK, Registrar
 from agent_fleet.accounts.registry import Registry, check_label
 from agent_fleet.accounts.selection import EXPLICIT, Request, Situation, Verdict
@@ -261,7 +262,7 @@ class Router:
                 )
             return self._kept(request, mine, situation, verdict)
         if not verdict.eligible:
-            raise _refusal(asked, [verdict], situation.registry)
+            raise refusal(asked, [verdict], situation.registry)
         if clock is not None:
             mine = leases.reserve(mine, clock) if pid is None else leases.bind(mine, clock, pid)
             self.leases.write(mine)
@@ -296,7 +297,10 @@ class Router:
                     "lease_live", f"task lease is already owned by live process {mine.pid}", hint="end that one first"
                 )
             clock = Clock.read()
-            bound = leases.bind(mine or replace(like, created=clock.now, renewed=clock.now), clock, pid)
+            # the process works under the account that it was started with, whatever was reserved for the task meanwhile
+            is_same = mine is not None and mine.profile == like.profile
+            kept = mine if mine is not None and is_same else replace(like, created=clock.now, renewed=clock.now)
+            bound = leases.bind(kept, clock, pid)
             self.leases.write(bound)
             self._audit("lease-bound", bound)
             return bound
@@ -329,6 +333,17 @@ class Router:
             self._audit("lease-released", mine, forced=force)
             return mine.profile, "running" if is_live else "reserved" if mine.state == "reserved" else "gone"
 
+    def give_back(self, lease: Lease) -> None:
+        """End a lease of this process that comes to nothing. One that was lost, or is another process's by now, stays as it is."""
+        try:
+            with self.vault.lock(STATE_LOCK, "a release"):
+                mine = self.leases.of(lease.task)
+                if mine is not None and (mine.identity, mine.profile) == (lease.identity, lease.profile):
+                    self.leases.remove(lease.task)
+                    self._audit("lease-released", mine, forced=True)
+        except (FleetError, OSError):
+            pass  # it ends with this process in any case; why that ends is what must be told
+
     def _audit(self, event: str, lease: Lease, **fields: Any) -> None:
         audit.note(
             self.vault,
@@ -351,40 +366,8 @@ def checked(request: Request) -> Request:
 def _decide(request: Request, situation: Situation) -> Selection:
     best, verdicts = selection.choose(request, situation)
     if best is None:
-        raise _refusal(request, verdicts, situation.registry)
+        raise refusal(request, verdicts, situation.registry)
     return Selection(request=request, verdict=best, reason="quota", lease=None, others=tuple(verdicts))
-
-
-def _refusal(request: Request, verdicts: list[Verdict], registry: Registry) -> FleetError:
-    """Why nobody takes the task: a sentence, and the reason of each profile."""
-    what = request.profile or request.provider or request.pool
-    facts = {"profiles": [{"profile": v.profile, "reason": v.code, "words": v.words} for v in verdicts]}
-    details = selection.explain(verdicts)
-    if not verdicts:
-        if request.profile:
-            registry.profile(request.profile)
-        pools = sorted({pool for profile in registry.workers() for pool in profile.pools})
-        known = f"pools: {', '.join(pools)}" if pools else "`fleet profile add` registers an account"
-        return FleetError("not_found", f"no profile is in pool {request.pool}", hint=known, facts=facts)
-    codes = {verdict.code for verdict in verdicts}
-    if codes == {"quota_reserve"}:
-        message = "all eligible profiles are at or below their quota reserve"
-    elif codes <= {"no_capacity", "cooldown", "profile_disabled", "profile_unprovisioned"}:
-        message = f"no enabled, provisioned profile has capacity for {what}"
-    elif "duplicate_provider_identity" in codes:
-        message = f"no freshly proven profile is routeable for {what}; some are duplicate accounts"
-    else:
-        message = f"no freshly proven profile is routeable for {what}"
-    code = "no_account" if any(verdict.is_waiting for verdict in verdicts) else "unroutable"
-    if codes == {"project_refused"}:
-        code, message = "project_refused", verdicts[0].words
-    return FleetError(
-        code,
-        message,
-        hint="each profile is listed with its reason; `fleet pool status` shows them again",
-        details=details,
-        facts=facts,
-    )
 
 
 def _closed_projects(registry: Registry, workspace: str) -> dict[str, str]:

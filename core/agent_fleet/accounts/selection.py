@@ -18,6 +18,7 @@ from agent_fleet.text import duration
 SOON = 3600.0
 EXPLICIT = "explicit"
 _HARD = ("auth_required", "rate_limited")
+_UNSEEN = ("credential_source_changed", "fresh_remote_identity_proof_required", "remote_verification_expired")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,9 @@ def judge(profile: Profile, request: Request, situation: Situation) -> Verdict:
     proof = situation.proofs.get(profile.id)
     known = _KnownQuota.of(profile, proof, situation)
     closed = before_proof(profile, request, situation) or _who_and_what(profile, known, situation)
+    if closed is not None and closed[0] in _UNSEEN:
+        # nobody looks at an account that has no room, so that it was not seen lately is no reason of its own
+        closed = _room(profile, request, situation) or closed
     if closed is None:
         closed = _scope(profile, situation) or _room(profile, request, situation)
     if closed is None and known.headroom is not None and not request.ignore_reserve:
