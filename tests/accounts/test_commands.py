@@ -57,6 +57,63 @@ def test_a_dry_run_changes_nothing_and_a_choice_agrees_with_it(machine: Machine)
     assert machine.told("choose", *arguments, status=2)["code"] == "usage"
 
 
+def test_enroll_says_what_is_missing_and_begins_no_login(top: Path) -> None:
+    machine = Machine(top, {"toy-1": {"enabled": False}, "kept": {"enabled": False, "safety_policy": "manual_only"}})
+
+    def refused(code: str, *words: str, label: str = "toy-1") -> None:
+        answer = machine.told("profile", "enroll", label, status=2)
+        assert answer["code"] == code, answer
+        assert all(word in answer["error"] + answer["hint"] for word in words), answer
+
+    refused("profile_state", label="kept")
+    refused("profile_state", "fleet profile provision toy-1")
+    machine.told("profile", "provision", "toy-1")
+    refused("profile_state", "no provider/browser login was invoked", "TOY_HOME=", "identity adopt toy-1")
+    machine.login("toy-1", "toy-1@example.com")
+    refused("profile_state", "fleet profile identity adopt toy-1")
+    machine.told("profile", "identity", "adopt", "toy-1")
+    before = machine.tree()
+    for name in ("enroll", "login"):
+        answer = machine.told("profile", name, "toy-1")
+        assert (answer["no_op"], answer["provider_login_invoked"], answer["enabled"]) == (True, False, False)
+    machine.tell("toy-1", status="error", fails="planted-secret")
+    assert machine.told("profile", "enroll", "toy-1")["no_op"]  # what is left does not matter
+    (machine.home_of("toy-1") / "quota.json").write_bytes(before["share/accounts/toy/toy-1/quota.json"])
+    assert machine.tree() == before
+    machine.login("toy-1", "somebody@example.com")
+    refused("identity_conflict", "identity_binding_remote_mismatch", "no provider/browser login was invoked")
+
+
+@pytest.mark.parametrize("policy", ["strict", "soft"])
+def test_numbers_that_name_somebody_else_close_the_account_and_those_that_name_its_own_confirm_it(
+    top: Path, policy: str
+) -> None:
+    machine = ready(Machine(top, TWO, quota_policy=policy), **{"toy-1": 80.0, "toy-2": 40.0})
+
+    def reason(label: str = "toy-1") -> str:
+        machine.forget(label)
+        rows = machine.told("pool", "status", "--pool", "toy-crew")["providers"][0]["profiles"]
+        return {row["profile"]: row["routeability_reason"] for row in rows}[label]
+
+    machine.tell("toy-1", left=80.0, account="Somebody@example.com")
+    assert reason() == "identity_contradicted"
+    assert machine.choose("t")["profile"] == "toy-2"
+    machine.told("profile", "disable", "toy-1")
+    refused = machine.told("profile", "identity", "adopt", "toy-1", status=2)
+    assert (refused["code"], "identity_contradicted" in refused["error"]) == ("identity_conflict", True)
+    machine.told("profile", "enable", "toy-1", status=2)
+    machine.tell("toy-1", left=80.0, account=" TOY-1@example.com")
+    assert machine.told("profile", "enable", "toy-1")["enabled"]
+    assert reason() == "fresh"
+    # where the provider cannot tell who is logged in, the numbers say it, and are held to the pin
+    (machine.home_of("toy-1") / "login.json").write_text(json.dumps({"token": "planted-login"}))
+    assert reason() == "fresh"
+    machine.tell("toy-1", left=80.0, account="somebody@example.com")
+    assert reason() == "identity_binding_remote_mismatch"
+    machine.tell("toy-1", left=80.0)
+    assert reason() == "identity_unavailable"
+
+
 def test_every_closed_account_has_its_reason_wherever_one_asks(top: Path) -> None:
     labels = ("failing", "limited", "low", "cooling", "one", "two", "drifted", "good", "out")
     machine = ready(

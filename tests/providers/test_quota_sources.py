@@ -23,6 +23,11 @@ from support.responses_server import ResponsesServer
 from support.responses_server import say as answer
 
 SECRET = "sk-ant-oat01-PLANTED0123456789"
+IDENTITY = "account:acc-1:org-1"
+
+
+def identity(_: Account) -> str:
+    return IDENTITY
 
 
 def account(home: Path, **more: Any) -> Account:
@@ -273,7 +278,7 @@ def reply(provider: str = "claude", status: str = "fresh", **more: Any) -> dict[
 def asked(tmp_path: Path, given: object, *, status: int = 0) -> QuotaReading:
     printed = given if isinstance(given, str) else json.dumps(given)
     mine = tool(tmp_path, f"print({printed!r})\nprint({SECRET!r}, file=sys.stderr)\nsys.exit({status})")
-    return read_quota([QuotaAxi("claude")], mine, fresh_for=300, deadline=20.0)
+    return read_quota([QuotaAxi("claude", identity)], mine, fresh_for=300, deadline=20.0)
 
 
 def test_the_tool_is_asked_for_one_provider_and_keeps_its_cache_in_the_home(tmp_path: Path) -> None:
@@ -282,13 +287,13 @@ def test_the_tool_is_asked_for_one_provider_and_keeps_its_cache_in_the_home(tmp_
         "fresh",
         "quota-axi",
         {"five_hour": 80},
-        "quota:acc-1",
+        IDENTITY,
     )
     words, environ = json.loads((tmp_path / "asked").read_text())
     assert words == ["--provider", "claude", "--json", "--full"]
     assert environ["XDG_CACHE_HOME"].startswith(str(tmp_path))
     assert {"HOME", "USER"} & set(environ) == set()  # the account's environment, and no more
-    assert QuotaAxi("claude").read(account(tmp_path), 1) is None
+    assert QuotaAxi("claude", identity).read(account(tmp_path), 1) is None
 
 
 @pytest.mark.parametrize(
@@ -325,10 +330,13 @@ def test_every_other_reply_is_its_own_kind_of_no(tmp_path: Path, given: object, 
 def test_an_account_that_is_not_sure_is_unknown(tmp_path: Path) -> None:
     assert asked(tmp_path, reply(account={"accountId": "x", "identityStatus": "unverified"})).account == ""
     assert asked(tmp_path, reply(account={"email": "a@example.invalid"})).account == ""
+    assert asked(tmp_path, reply(account={"accountId": "ACC-2"})).account == "account:acc-2:"
+    assert asked(tmp_path, reply(account={"accountId": "ACC"})).account == "account:acc:"
+    assert asked(tmp_path, reply(source="cache", account={"accountId": "ACC-2"})).account == ""
 
 
 def test_a_tool_that_hangs_costs_its_deadline(tmp_path: Path) -> None:
     mine = tool(tmp_path, "import time; time.sleep(60)")
     begun = time.monotonic()
-    assert read_quota([QuotaAxi("claude")], mine, fresh_for=300, deadline=1.0).status == "unavailable"
+    assert read_quota([QuotaAxi("claude", identity)], mine, fresh_for=300, deadline=1.0).status == "unavailable"
     assert time.monotonic() - begun < 20

@@ -42,7 +42,10 @@ class Numbers:
             for name, left in told.get("windows", {}).items()
         )
         status = told.get("status", "fresh")
-        return QuotaReading(status=status, windows=rows, observed_at=time.time(), reason=told.get("reason", ""))
+        named = told.get("account", "")
+        return QuotaReading(
+            status=status, windows=rows, observed_at=time.time(), reason=told.get("reason", ""), account=named
+        )
 
 class Toy:
     name = "toy"

@@ -35,9 +35,14 @@ class Pin:
     adopted: float
 
 
+def named(account: str) -> str:
+    """What an account is called, so that two texts for one account are equal."""
+    return account.strip().casefold()
+
+
 def fingerprint(salt: bytes, provider: str, account: str) -> str:
     """64 hexadecimal digits for an account; the same for one account, whatever label or letter case; empty for an empty name."""
-    name = account.strip().casefold()
+    name = named(account)
     if not name:
         return ""
     return hmac.new(salt, f"{provider}\0{name}".encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()

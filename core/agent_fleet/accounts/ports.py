@@ -13,7 +13,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from agent_fleet.accounts import assets, audit, binaries, credentials, environment, outputs, provisioning, readers
+from agent_fleet.accounts import (
+    assets,
+    audit,
+    binaries,
+    credentials,
+    environment,
+    outputs,
+    provisioning,
+    quota,
+    readers,
+)
 from agent_fleet.accounts.homes import Homes, Made, words_of
 from agent_fleet.accounts.keychain import Keychain
 from agent_fleet.accounts.registry import Registry
@@ -157,8 +167,13 @@ class ProviderPort:
             answer = readers.within(lambda: provider.identity(account, deadline), deadline)
             who = answer if isinstance(answer, str) else None
         reading = readers.read_quota(
-            readers.sources(provider, account), account, fresh_for=self.registry.rules.quota_stale_seconds
+            readers.sources(provider, account),
+            account,
+            fresh_for=self.registry.rules.quota_stale_seconds,
+            who=who or "",
         )
+        if reading.reason == quota.ANOTHER:
+            who = ""
         return Seen(reading=reading, account=who or "", credential=_KNOWN.get(login.state, "indeterminate"))
 
     def _credential(self, profile: Profile, spec: AccountSpec) -> Credential:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from agent_fleet.accounts import windows
 from agent_fleet.accounts.values import QuotaReading, Window
 
+ANOTHER = "identity_contradicted"  # the reason of numbers that name somebody else than the home does
 GENERAL_IDS = ("five_hour", "seven_day", "weekly", "week")
 GENERAL_KINDS = ("session", "weekly")
 

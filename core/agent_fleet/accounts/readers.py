@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from agent_fleet.accounts import pins, quota
 from agent_fleet.accounts.spec import Account
 from agent_fleet.accounts.values import QuotaReading, Window
 from agent_fleet.accounts.windows import checked, moment, remaining
@@ -67,12 +68,14 @@ def read_quota(
     account: Account,
     *,
     fresh_for: float,
+    who: str = "",
     deadline: float = DEADLINE,
     clock: Callable[[], float] = time.time,
 ) -> QuotaReading:
     """The first reading that is fresh and at most `fresh_for` seconds old; else the one that says most of why there is none.
 
-    Without a source at all the status is `none`.
+    Without a source at all the status is `none`. One that names somebody else than `who`, whom the home is said to hold, ends
+    it: which of the two is right is not known, and the numbers of the other sources may as well be those of the other account.
     """
     best = QuotaReading(status="none")
     for reader in readers:
@@ -83,6 +86,8 @@ def read_quota(
         now = clock()
         failed = QuotaReading(status="error", source=name, reason="reader_failed")
         reading = failed if isinstance(answer, Failure) else checked(answer, name, now)
+        if who and reading.account and pins.named(reading.account) != pins.named(who):
+            return QuotaReading(status="unavailable", source=name, reason=quota.ANOTHER)
         if reading.status == "fresh" and reading.observed_at is not None and now - reading.observed_at > fresh_for:
             reading = replace(reading, status="stale", reason="too_old")
         if reading.status == "fresh":

@@ -278,6 +278,9 @@ class _KnownQuota:
             if proof.status == "none":
                 return cls(("fresh", "its account has no windows", False), None, None, True)
             return cls(("fresh", f"{headroom:g} % is left", False), None, headroom, True)
+        if proof is not None and proof.reason == quota.ANOTHER and proof.stamp == stamp:
+            words = "its numbers are those of another account than its login names; log in there again, then look again"
+            return cls(("", "", False), (quota.ANOTHER, words, False))
         if proof is not None and proof.stamp != stamp:
             why = "credential_source_changed", "its login was changed since it was last looked at", True
         elif proof is None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from agent_fleet.accounts import cooldowns, proofs, selection
+from agent_fleet.accounts import cooldowns, proofs, quota, selection
 from agent_fleet.accounts.selection import EXPLICIT, Request, Situation, Verdict
 from agent_fleet.accounts.stored import iso
 from agent_fleet.accounts.values import Profile
 
 _BINDING = ("identity_binding_", "duplicate_provider_identity")
-_LIVE = ("identity_unavailable", "credential_source_changed", "fresh_remote_identity_proof_required")
+_LIVE = (quota.ANOTHER, "identity_unavailable", "credential_source_changed", "fresh_remote_identity_proof_required")
 
 
 def judged(situation: Situation, pool: str = EXPLICIT, provider: str | None = None) -> list[tuple[Profile, Verdict]]:

@@ -54,7 +54,8 @@ class QuotaReading:
     """What one reader could tell about one profile.
 
     `status` `none` says that this kind of account has no windows at all. `reason` is a short token, never a provider's
-    text. `account` names who the numbers belong to, as far as the reader saw it: it is salted and digested at once.
+    text. `account` names who the numbers belong to, as far as the reader saw it, in the words of the provider's `identity`: it
+    says who is logged in where that cannot, and closes the account where the two differ. It is salted and digested at once.
     """
 
     status: QuotaStatus

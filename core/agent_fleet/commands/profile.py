@@ -19,6 +19,8 @@ command_line = group(
         "provision": ("profiles.provisioning", "provision", "Make homes ready, and pin the programs that run there."),
         "identity": ("profiles.identities", "identity", "Decide whom a home belongs to."),
         "verify": ("profiles.identities", "verify", "Look at accounts now, and say whether they could work."),
+        "enroll": ("profiles.enrolling", "enroll", "Say whether a home holds its login, and else what to do."),
+        "login": ("profiles.enrolling", "enroll", "The same as `enroll`."),
         "cooldown": ("profiles.cooling", "cooldown", "Close a profile for a while."),
         "cooldown-clear": ("profiles.cooling", "clear", "Open a profile again before its time."),
     },

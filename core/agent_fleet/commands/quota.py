@@ -36,9 +36,7 @@ def show(shared: Shared, label: str | None, everything: bool) -> None:
 @command("refresh", help="Look at accounts now. One that cannot be read costs itself alone.")
 @click.argument("label", metavar="ID", required=False)
 @click.option("--all", "everything", is_flag=True, help="All profiles.")
-@click.option("--allow-keychain-prompt", is_flag=True, help="The keychain may ask you once whether fleet may look.")
-def refresh(shared: Shared, label: str | None, everything: bool, allow_keychain_prompt: bool) -> None:
-    del allow_keychain_prompt
+def refresh(shared: Shared, label: str | None, everything: bool) -> None:
     desk = Desk(shared)
     asked = desk.asked(label, everything)
     ready = desk.router.situation().readiness

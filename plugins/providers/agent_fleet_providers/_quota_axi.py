@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from agent_fleet.api import Account, QuotaReading, Window, moment, remaining
@@ -35,8 +35,9 @@ class QuotaAxi:
 
     name = TOOL
 
-    def __init__(self, provider: str) -> None:
+    def __init__(self, provider: str, identity: Callable[[Account], str | None]) -> None:
         self._provider = provider
+        self._identity = identity
 
     def read(self, account: Account, deadline: float) -> QuotaReading | None:
         """Its answer; None if no such program is configured."""
@@ -50,11 +51,14 @@ class QuotaAxi:
         output = output_of(argv, env=env, cwd=account.home, deadline=deadline)
         if output is None:
             return QuotaReading(status="unavailable", source=TOOL, reason="no_answer")
-        return reading(output, self._provider, time.time())
+        return reading(output, self._provider, self._identity(account) or "", time.time())
 
 
-def reading(output: bytes, provider: str, now: float) -> QuotaReading:
-    """The reply about this provider. Whatever is not of the known form is an error without words."""
+def reading(output: bytes, provider: str, who: str, now: float) -> QuotaReading:
+    """The reply about this provider, where the home says that it holds `who`.
+
+    Whatever is not of the known form is an error without words.
+    """
     row = _row(output, provider)
     if row is None:
         return QuotaReading(status="error", source=TOOL, reason="not_understood")
@@ -70,7 +74,7 @@ def reading(output: bytes, provider: str, now: float) -> QuotaReading:
         observed_at=moment(state.get("refreshedAt"), now),
         windows=tuple(window for window in windows if window is not None and window.id not in doubted),
         reason="" if status == "fresh" else status,
-        account=_account(row),
+        account=_account(row, who),
     )
 
 
@@ -90,8 +94,11 @@ def _status(state: Mapping[str, Any], source: object) -> Status:
         return "auth_required"
     if status == "stale" and "rate limit" in text:
         return "rate_limited"
-    foreign = isinstance(source, str) and (source in FOREIGN or ":" in source)
-    return "stale" if status == "fresh" and (foreign or state.get("stale") is True) else status
+    return "stale" if status == "fresh" and (_is_foreign(source) or state.get("stale") is True) else status
+
+
+def _is_foreign(source: object) -> bool:
+    return isinstance(source, str) and (source in FOREIGN or ":" in source)
 
 
 def _window(row: Mapping[str, Any], now: float) -> Window | None:
@@ -106,10 +113,16 @@ def _window(row: Mapping[str, Any], now: float) -> Window | None:
     )
 
 
-def _account(row: Mapping[str, Any]) -> str:
-    """Who the reply says it is about; empty if it does not, or is not sure."""
+def _account(row: Mapping[str, Any], who: str) -> str:
+    """Who the reply says it is about, in the words of the provider's identity; empty if it does not, or is not sure.
+
+    A reply names no organisation and no user, so that it confirms the identity that it agrees with.
+    """
     account = table(row.get("account"))
-    who = account.get("accountId") or account.get("account_id")
-    if account.get("identityStatus") == "unverified" or not isinstance(who, str) or not who.strip():
+    said = account.get("accountId") or account.get("account_id")
+    if account.get("identityStatus") == "unverified" or not isinstance(said, str) or not said.strip():
         return ""
-    return f"quota:{who.strip().lower()}"
+    if _is_foreign(row.get("source")):
+        return ""
+    named = f"account:{said.strip().lower()}:"
+    return who if who.startswith(named) else named

@@ -145,7 +145,7 @@ class Claude:
         return _claude_account.identity(account)
 
     def quota_readers(self, account: Account) -> Iterable[QuotaReader]:  # noqa: ARG002 - they are the same for all
-        return (QuotaAxi(self.name), LastRun())
+        return (QuotaAxi(self.name, _claude_account.identity), LastRun())
 
     def hook_event(self, event: str, arguments: Sequence[str], payload: bytes) -> HookSaid | None:
         return said(event, arguments, payload)

@@ -141,7 +141,7 @@ class Codex:
         return _codex_account.identity(account)
 
     def quota_readers(self, account: Account) -> Iterable[QuotaReader]:  # noqa: ARG002 - they are the same for all
-        return (QuotaAxi(self.name), Server(), Rollout())
+        return (QuotaAxi(self.name, _codex_account.identity), Server(), Rollout())
 
     def hook_event(self, event: str, arguments: Sequence[str], payload: bytes) -> HookSaid | None:
         return said(event, arguments, payload)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from agent_fleet import errors
-from agent_fleet.accounts import audit, selection, standing, unfinished
+from agent_fleet.accounts import audit, quota, selection, standing, unfinished
 from agent_fleet.accounts.leases import Clock, Leases
 from agent_fleet.accounts.pins import Pin, Pins
 from agent_fleet.accounts.registrar import STATE_LOCK
@@ -31,10 +31,8 @@ identity = group(
     "adopt", help="Take whoever is logged in now for the owner of the home, and hold the home to that from now on."
 )
 @click.argument("label", metavar="ID")
-@click.option("--allow-keychain-prompt", is_flag=True, help="The keychain may ask you once whether fleet may look.")
-def adopt(shared: Shared, label: str, allow_keychain_prompt: bool) -> None:
+def adopt(shared: Shared, label: str) -> None:
     """The disabled workers of the same provider that nobody adopted yet are adopted with it, where they can be looked at."""
-    del allow_keychain_prompt
     desk = Desk(shared)
     profile = desk.registry.profile(label)
     unfinished.check(desk.vault, "identity adopt")
@@ -73,6 +71,7 @@ def adopt(shared: Shared, label: str, allow_keychain_prompt: bool) -> None:
 _HINTS = {
     "duplicate_provider_identity": "log in to another account in one of the two homes: one account counts once",
     "auth_required": "log in there first",
+    quota.ANOTHER: "its login and its numbers name two accounts: log in there again, then try again",
 }
 
 
@@ -137,10 +136,8 @@ def _owner(pin: Pin) -> str:
 @command("verify", help="Look at accounts now, and say whether they could work. Exit status 1 if one could not.")
 @click.argument("label", metavar="ID", required=False)
 @click.option("--all", "everything", is_flag=True, help="All workers.")
-@click.option("--allow-keychain-prompt", is_flag=True, help="The keychain may ask you once whether fleet may look.")
-def verify(shared: Shared, label: str | None, everything: bool, allow_keychain_prompt: bool) -> int:
+def verify(shared: Shared, label: str | None, everything: bool) -> int:
     """Nothing is enabled and nothing provisioned; only what was seen is kept."""
-    del allow_keychain_prompt
     desk = Desk(shared)
     workers = [profile for profile in desk.asked(label, everything) if profile.is_worker]
     look_at(desk, workers)
