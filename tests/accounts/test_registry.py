@@ -133,6 +133,13 @@ def test_a_change_that_cannot_stand_is_not_saved(file: Path) -> None:
         ("active_lease_penalty = 8", 'quota_policy = "hard"', "quota_policy must be one of"),
         ("[providers.codex]\nbinary", "[providers]\ncodex = 1\nbinary", "TOML|must be a table"),
         ("[settings]", "[settings", "is not TOML"),
+        ("active_lease_penalty = 8", f"active_lease_penalty = {'9' * 5000}", "is not TOML"),
+        ("active_lease_penalty = 8", f"active_lease_penalty = {'9' * 400}", "active_lease_penalty must be"),
+        (
+            "[providers.codex]\nbinary",
+            '[profiles.CLAUDE-red]\nprovider = "claude"\npools = ["x"]\n[providers.codex]\nbinary',
+            "capitals",
+        ),
     ],
 )
 def test_what_cannot_stand_is_named(file: Path, tmp_path: Path, old: str, new: str, words: str) -> None:

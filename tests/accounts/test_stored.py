@@ -221,7 +221,8 @@ def test_no_content_of_a_lease_can_break_more_than_itself(more: dict[str, Any]) 
 def test_whoever_reads_while_another_writes_sees_one_of_the_two(vault: Vault, after: str) -> None:
     """A file that is replaced between its opening and the look at it has no name any more, which is no fault of it."""
     path = put(vault, "leases", key_of("demo-7"), old_lease(pool="old"))
-    fstat, replaced = os.fstat, []
+    fstat = os.fstat
+    replaced: list[bool] = []
 
     def slow(descriptor: int) -> os.stat_result:
         if not replaced:
@@ -385,6 +386,27 @@ def test_a_wrong_pin_is_none(vault: Vault) -> None:
     put(vault, "identity", "pin-a", {"schema": 1, "profile": "b"})
     assert Pins(vault).of("a") is None
     assert vault.notices
+    good = {"schema": 1, "profile": "a", "provider": "toy", "home": "/h", "adopted_at": "2026-05-04T10:00:00Z"}
+    for digits in (None, "f" * 64):
+        put(vault, "identity", "pin-a", {**good, "fingerprint": digits})
+        assert Pins(vault).of("a") is not None
+    # a fingerprint that is missing is not that of a provider which tells no accounts apart
+    others: tuple[Any, ...] = ("f", "F" * 64, 7, [], False)
+    for wrong in (good, *({**good, "fingerprint": each} for each in others)):
+        put(vault, "identity", "pin-a", wrong)
+        assert Pins(vault).of("a") is None, wrong
+
+
+def test_a_salt_that_was_lost_is_told_as_that_and_no_other_is_made(vault: Vault) -> None:
+    salt_of(vault)
+    (Path(vault.root) / "identity" / "salt.json").unlink()
+    first = salt_of(vault)
+    put(vault, "identity", "pin-a", {"schema": 1})
+    assert salt_of(vault) == first
+    (Path(vault.root) / "identity" / "salt.json").unlink()
+    with pytest.raises(FleetError, match="it is gone") as refusal:
+        salt_of(vault)
+    assert refusal.value.code == "corrupt"
 
 
 # ------------------------------------------------------------------------------------------------------ audit and vault

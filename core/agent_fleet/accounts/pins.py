@@ -21,6 +21,7 @@ from agent_fleet.queue.files import BadFileError
 
 DIRECTORY = "identity"
 SALT = "salt.json"
+_PIN = "pin-"
 _HEX = frozenset("0123456789abcdef")
 
 
@@ -40,6 +41,12 @@ def named(account: str) -> str:
     return account.strip().casefold()
 
 
+def broader(account: str) -> str:
+    """What is before the last colon of an account's name, which names all accounts that begin so; empty without a colon."""
+    head, colon, _ = named(account).rpartition(":")
+    return head + colon
+
+
 def fingerprint(salt: bytes, provider: str, account: str) -> str:
     """64 hexadecimal digits for an account; the same for one account, whatever label or letter case; empty for an empty name."""
     name = named(account)
@@ -51,16 +58,31 @@ def fingerprint(salt: bytes, provider: str, account: str) -> str:
 def salt_of(vault: Vault) -> bytes:
     """This installation's salt, made when it is first needed.
 
-    Raises FleetError (`corrupt`): with another salt every account would seem to be another.
+    Raises FleetError (`corrupt`), also where it is gone and pins are left: with another one every account
+    would seem to be another.
     """
     known = _salt(vault)
     if known is None:
         with vault.lock("salt", "the salt of identities"):
             known = _salt(vault)
             if known is None:
+                _check_nothing_rests_on_it(vault)
                 known = secrets.token_bytes(32)
                 vault.write((DIRECTORY, SALT), {"schema": 1, "salt": known.hex()})
     return known
+
+
+def _check_nothing_rests_on_it(vault: Vault) -> None:
+    if any(stem.startswith(_PIN) for stem in vault.names(DIRECTORY)):
+        raise _lost(vault, "it is gone")
+
+
+def _lost(vault: Vault, why: str) -> FleetError:
+    return FleetError(
+        "corrupt",
+        f"the salt of identities cannot be read: {why}",
+        hint=f"move {vault.path(DIRECTORY)} away, then `fleet profile identity adopt` each account again",
+    )
 
 
 def _salt(vault: Vault) -> bytes | None:
@@ -71,21 +93,22 @@ def _salt(vault: Vault) -> bytes | None:
         check_schema(found, 1)
         return bytes.fromhex(texts(found, "salt")["salt"])
     except (BadFileError, ValueError) as error:
-        raise FleetError(
-            "corrupt",
-            f"the salt of identities cannot be read: {error}",
-            hint=f"move {vault.path(DIRECTORY)} away, then `fleet profile identity adopt` each account again",
-        ) from None
+        raise _lost(vault, str(error)) from None
 
 
 def parse(found: Mapping[str, Any], profile: str) -> Pin:
     """A stored pin. Raises BadFileError."""
     check_schema(found, 1)
     words = texts(found, "profile", "provider", "home")
-    digits = found.get("fingerprint") or ""
-    if words["profile"] != profile or not isinstance(digits, str) or not set(digits) <= _HEX:
+    digits = "" if "fingerprint" in found and found["fingerprint"] is None else found.get("fingerprint")
+    if words["profile"] != profile or not _is_fingerprint(digits):
         raise BadFileError("it is the pin of another profile than its name says")
-    return Pin(**words, fingerprint=digits, adopted=seconds(found.get("adopted_at"), "adopted_at"))
+    return Pin(**words, fingerprint=str(digits), adopted=seconds(found.get("adopted_at"), "adopted_at"))
+
+
+def _is_fingerprint(digits: object) -> bool:
+    """Whether it is one, or the empty text of a provider that tells no accounts apart: what is missing is neither."""
+    return isinstance(digits, str) and len(digits) in (0, 64) and set(digits) <= _HEX
 
 
 class Pins:
@@ -96,7 +119,7 @@ class Pins:
 
     def of(self, profile: str) -> Pin | None:
         """A profile's pin; one that cannot be read is none, so that its account is closed until it is adopted again."""
-        place = (DIRECTORY, f"pin-{profile}.json")
+        place = (DIRECTORY, f"{_PIN}{profile}.json")
         try:
             found = self.vault.read(*place)
             return None if found is None else parse(found, profile)
@@ -117,7 +140,7 @@ class Pins:
             adopted=time.time(),
         )
         self.vault.write(
-            (DIRECTORY, f"pin-{profile.id}.json"),
+            (DIRECTORY, f"{_PIN}{profile.id}.json"),
             {
                 "schema": 1,
                 "profile": pin.profile,
@@ -130,4 +153,4 @@ class Pins:
         return pin
 
     def remove(self, profile: str) -> bool:
-        return self.vault.remove(DIRECTORY, f"pin-{profile}.json")
+        return self.vault.remove(DIRECTORY, f"{_PIN}{profile}.json")

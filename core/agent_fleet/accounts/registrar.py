@@ -44,8 +44,9 @@ class Registrar:
 
         with vault.lock(STATE_LOCK, "the registry"):
             text = self._text()
+            found = checked.parse(_parsed(self.path, text), self.path, self.environ)
             document = tomlkit.parse(text)
-            edit(document, checked.parse(_parsed(self.path, text), self.path, self.environ))
+            edit(document, found)
             return self._save(document.as_string())
 
     def create(self, text: str) -> Registry:
@@ -93,7 +94,7 @@ class Registrar:
 def _parsed(path: str, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits
         raise FleetError("bad_config", f"{path} is not TOML: {error}", hint="mend the file first") from None
 
 

@@ -133,6 +133,11 @@ def parse(document: Mapping[str, Any], path: str, environ: Mapping[str, str]) ->
 def check(registry: Registry) -> None:
     """What must hold between the parts. Raises FleetError (`bad_config`)."""
     rules = registry.rules
+    labels: dict[str, str] = {}
+    for label in registry.profiles:
+        # their files are named by them, and some file systems take capitals for small letters
+        if (other := labels.setdefault(label.casefold(), label)) != label:
+            raise _bad(registry.path, f"{other} and {label} differ by capitals alone: give one of them another label")
     homes = [profile for profile in registry.profiles.values() if profile.home]
     for position, profile in enumerate(homes):
         home = profile.home
