@@ -125,6 +125,19 @@ class Identified(Protocol):
         ...
 
 
+@runtime_checkable
+class Personal(Protocol):
+    """A provider with accounts that can tell who the person themselves is logged in as, outside of any account. Optional."""
+
+    def own_accounts(self, base_home: str, desktop_file: str) -> Iterable[str]:
+        """The accounts of the person's own program and desktop, as far as they can be read, in the words of `identity`.
+
+        Either path may be empty, and then is not looked at. Files are read at once and never changed. Where the last part of an
+        identity (behind the last colon) is not known it is left empty: that is every account of the part before it.
+        """
+        ...
+
+
 class QuotaReader(Protocol):
     """One source that can tell what is left of an account."""
 

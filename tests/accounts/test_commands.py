@@ -84,6 +84,33 @@ def test_enroll_says_what_is_missing_and_begins_no_login(top: Path) -> None:
     refused("identity_conflict", "identity_binding_remote_mismatch", "no provider/browser login was invoked")
 
 
+def test_the_persons_own_login_closes_the_account_that_is_the_same_and_no_other(top: Path) -> None:
+    machine = ready(Machine(top, TWO), **{"toy-1": 80.0, "toy-2": 40.0})
+    own = top / "own"
+    own.mkdir()
+    text = machine.file.read_text()
+    machine.file.write_text(text.replace("[providers.toy]", f'[providers.toy]\nbase_home = "{own}"'))
+
+    def reasons() -> list[str]:
+        rows = machine.told("pool", "status", "--pool", "toy-crew")["providers"][0]["profiles"]
+        return [row["routeability_reason"] for row in rows]
+
+    for content in (None, "{", json.dumps({"account": "somebody-else@example.com"}), json.dumps({"account": ""})):
+        if content is not None:
+            (own / "own.json").write_text(content)
+        assert reasons() == ["fresh", "fresh"], content
+    (own / "own.json").write_text(json.dumps({"account": "TOY-1@example.com"}))
+    assert reasons() == ["identity_of_own_login", "fresh"]
+    assert machine.choose("t")["profile"] == "toy-2"
+    machine.told("profile", "disable", "toy-1")
+    for words in (("identity", "adopt"), ("enable",), ("enroll",)):
+        refused = machine.told("profile", *words, "toy-1", status=2)
+        assert refused["code"] == "identity_conflict", refused
+    (own / "own.json").unlink()
+    machine.told("profile", "enable", "toy-1")
+    assert reasons() == ["fresh", "fresh"]
+
+
 @pytest.mark.parametrize("policy", ["strict", "soft"])
 def test_numbers_that_name_somebody_else_close_the_account_and_those_that_name_its_own_confirm_it(
     top: Path, policy: str
@@ -93,7 +120,7 @@ def test_numbers_that_name_somebody_else_close_the_account_and_those_that_name_i
     def reason(label: str = "toy-1") -> str:
         machine.forget(label)
         rows = machine.told("pool", "status", "--pool", "toy-crew")["providers"][0]["profiles"]
-        return {row["profile"]: row["routeability_reason"] for row in rows}[label]
+        return {row["profile"]: str(row["routeability_reason"]) for row in rows}[label]
 
     machine.tell("toy-1", left=80.0, account="Somebody@example.com")
     assert reason() == "identity_contradicted"

@@ -185,6 +185,18 @@ def test_an_account_that_does_not_answer_in_time_is_not_waited_for_by_every_choi
     assert {each.profile: each.code for each in chosen.others}["b"] == "identity_probe_timeout"
 
 
+def test_a_desktop_that_names_no_organization_is_every_account_of_that_person(tmp_path: Path) -> None:
+    port = FakePort(a=80.0, b=70.0)
+    port.accounts = {"a": "account:one:org-1", "b": "account:two:org-1"}
+    port.own_logins = ("account:ONE:",)
+    desk = Desk(tmp_path, port, EQUAL)
+    chosen = desk.router.choose(desk.request())
+    assert chosen.verdict.profile == "b"
+    assert [each.code for each in chosen.others if each.profile == "a"] == ["identity_of_own_login"]
+    port.own_logins = ("account:one:org-2", "account:", "")
+    assert desk.router.choose(desk.request("u")).verdict.profile == "a"
+
+
 def test_a_lease_that_comes_to_nothing_is_given_back_and_nobody_elses(tmp_path: Path) -> None:
     desk = Desk(tmp_path, FakePort(a=80.0, b=80.0), EQUAL)
     mine = desk.router.choose(desk.request(), pid=os.getpid()).lease

@@ -50,6 +50,26 @@ def test_the_same_account_in_two_homes_is_the_same_and_another_is_not(tmp_path: 
         assert None not in found
 
 
+def test_the_persons_own_login_is_named_as_an_account_is(tmp_path: Path) -> None:
+    own = tmp_path / ".claude"
+    assert list(Claude(settings(tmp_path)).own_accounts(str(own), str(tmp_path / "none"))) == []
+    claude_login(own, who="me")
+    named = [_claude_account.identity(account(own))]
+    assert list(Claude(settings(tmp_path)).own_accounts(str(own), "")) == named
+    (own / ".claude.json").rename(tmp_path / ".claude.json")  # where it lies without CLAUDE_CONFIG_DIR
+    assert list(Claude(settings(tmp_path)).own_accounts(str(own), "")) == named
+    desktop = private(tmp_path / "config.json", json.dumps({"lastKnownAccountUuid": " UUID-1 "}))
+    assert list(Claude(settings(tmp_path)).own_accounts("", str(desktop))) == ["account:uuid-1:"]
+    for text in ("{", "[]", json.dumps({"lastKnownAccountUuid": 7})):
+        private(desktop, text)
+        assert list(Claude(settings(tmp_path)).own_accounts("", str(desktop))) == []
+    codex_login(tmp_path / ".codex", account="me")
+    assert list(Codex(settings(tmp_path)).own_accounts(str(tmp_path / ".codex"), "")) == [
+        _codex_account.identity(account(tmp_path / ".codex"))
+    ]
+    assert list(Codex(settings(tmp_path)).own_accounts("", "")) == []
+
+
 def test_a_key_is_known_by_its_digest(tmp_path: Path) -> None:
     provider = ApiKey(settings(tmp_path))
     one, same, other = (

@@ -64,6 +64,9 @@ class Toy:
     def identity(self, account, deadline):
         with open(account.home + "/login.json") as file:
             return json.load(file).get("account")
+    def own_accounts(self, base_home, desktop_file):
+        with open(base_home + "/own.json") as file:
+            return [json.load(file)["account"]]
     def quota_readers(self, account):
         return [Numbers()]
 
@@ -93,9 +96,14 @@ class FakePort:
         self.stamps: dict[str, str] = {}
         self.looks: list[str] = []
         self.delay = 0.0
+        self.own_logins: tuple[str, ...] = ()
 
     def readiness(self, profile: Profile) -> Readiness:
         return Readiness(provisioned=True, stamp=self.stamps.get(profile.id, "s"))
+
+    def own(self, provider: str) -> tuple[str, ...]:
+        del provider
+        return self.own_logins
 
     def look(self, profile: Profile, deadline: float) -> Seen:
         del deadline

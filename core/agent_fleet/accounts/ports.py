@@ -33,8 +33,9 @@ from agent_fleet.accounts.values import CredentialState, Profile, QuotaReading
 from agent_fleet.accounts.vault import Vault, directory_fault
 from agent_fleet.errors import FleetError
 from agent_fleet.plugins import PROVIDERS, Plugins
-from agent_fleet.protocols import Accounts, Hooked, Identified, Provider
+from agent_fleet.protocols import Accounts, Hooked, Identified, Personal, Provider
 
+_OWN = 5.0  # seconds for a look at the person's own logins
 _KNOWN: Mapping[str, CredentialState] = {"present": "present", "absent": "absent"}
 
 
@@ -175,6 +176,21 @@ class ProviderPort:
         if reading.reason == quota.ANOTHER:
             who = ""
         return Seen(reading=reading, account=who or "", credential=_KNOWN.get(login.state, "indeterminate"))
+
+    def own(self, provider: str) -> tuple[str, ...]:
+        """Who the person is logged in as outside of all accounts, where the registry says where to look. It raises nothing."""
+        table = self.registry.providers.get(provider)
+        if table is None or not (table.base_home or table.desktop_identity_file):
+            return ()
+        try:
+            thing = self._offer(provider)[0]
+        except FleetError:
+            return ()
+        if not isinstance(thing, Personal):
+            return ()
+        asked = lambda: tuple(map(str, thing.own_accounts(table.base_home, table.desktop_identity_file)))  # noqa: E731
+        answer = readers.within(asked, _OWN)
+        return () if isinstance(answer, readers.Failure) else answer
 
     def _credential(self, profile: Profile, spec: AccountSpec) -> Credential:
         keychain = Keychain() if sys.platform == "darwin" else None

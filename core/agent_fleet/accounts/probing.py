@@ -46,6 +46,10 @@ class Port(Protocol):
         """Look at the account itself, within `deadline` seconds. It may raise anything."""
         ...
 
+    def own(self, provider: str) -> tuple[str, ...]:
+        """Who the person is logged in as outside of all accounts, where the registry says where to look. It raises nothing."""
+        ...
+
 
 class Prober:
     """Makes proofs for one vault. With `keep` false nothing is written: for those who only want to know."""
@@ -143,6 +147,7 @@ class Prober:
 
 def _proof(profile: Profile, look: Look, salt: bytes, began: float, stamp: str) -> Proof:
     reading = quota.believable(look.reading, time.time())
+    account = look.account or reading.account
     return Proof(
         profile=profile.id,
         provider=profile.provider,
@@ -152,10 +157,24 @@ def _proof(profile: Profile, look: Look, salt: bytes, began: float, stamp: str) 
         windows=reading.windows,
         source=reading.source,
         reason=reading.reason,
-        fingerprint=pins.fingerprint(salt, profile.provider, look.account or reading.account),
+        fingerprint=pins.fingerprint(salt, profile.provider, account),
+        broader=pins.fingerprint(salt, profile.provider, pins.broader(account)),
         stamp=stamp,
         credential=look.credential,
     )
+
+
+def own_of(port: Port, vault: Vault, providers: Iterable[str]) -> dict[str, frozenset[str]]:
+    """The fingerprints of the person's own logins, by provider; nothing of a provider whose own logins nobody configured."""
+    seen = {provider: port.own(provider) for provider in providers}
+    if not any(seen.values()):
+        return {}
+    salt = pins.salt_of(vault)
+    return {
+        provider: frozenset(pins.fingerprint(salt, provider, each) for each in accounts)
+        for provider, accounts in seen.items()
+        if accounts
+    }
 
 
 def readiness_of(port: Port, profiles: Iterable[Profile]) -> Mapping[str, Readiness]:

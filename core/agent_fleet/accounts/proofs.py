@@ -66,6 +66,7 @@ def record(proof: Proof) -> dict[str, Any]:
         "verified_at": None if proof.observed_at is None else iso(proof.observed_at),
         "refreshed_at": iso(proof.made_at),
         "identity_fingerprint": proof.fingerprint or None,
+        "identity_broader": proof.broader or None,
         "identity_source": proof.source or None,
         "credential_state": proof.credential,
         "source": proof.source,
@@ -104,6 +105,7 @@ def parse(found: Mapping[str, Any], profile: str) -> Proof:
         source=windows.token(found.get("source"), ""),
         reason=windows.token(found.get("reason"), ""),
         fingerprint=_fingerprint(found.get("identity_fingerprint")),
+        broader=_fingerprint(found.get("identity_broader")),
         stamp=stamp,
         credential=credential,
     )
@@ -142,7 +144,7 @@ def view(proof: Proof | None, profile: str, provider: str, rules: Rules, now: fl
     known = proof or Proof(profile=profile, provider=provider, status="unavailable", made_at=now, reason="no_cache")
     observed = known.observed_at
     return {
-        **{key: value for key, value in record(known).items() if key != "stamp"},
+        **{key: value for key, value in record(known).items() if key not in ("stamp", "identity_broader")},
         "age_seconds": None if proof is None else max(0, int(now - known.made_at)),
         "verification_age_seconds": None if observed is None else max(0, int(now - observed)),
         "verified_recent": proof is not None and is_recent(known, rules, now) and bool(known.fingerprint),

@@ -13,7 +13,7 @@ from agent_fleet.accounts import audit, leases, places, projects, selection, sta
 from agent_fleet.accounts.cooldowns import Cooldowns
 from agent_fleet.accounts.leases import Clock, Leases
 from agent_fleet.accounts.pins import Pins
-from agent_fleet.accounts.probing import Port, Prober, readiness_of
+from agent_fleet.accounts.probing import Port, Prober, own_of, readiness_of
 from agent_fleet.accounts.proofs import Proofs
 from agent_fleet.accounts.refusals import refusal
 from agent_fleet.accounts.registrar import STATE_LOCK, Registrar
@@ -77,6 +77,7 @@ class Router:
             proofs={**known, **(proofs or {})},
             pins=Pins(self.vault).all(registry.profiles),
             readiness=readiness_of(self.port, (p for p in registry.workers() if p.provider in meant)),
+            own=own_of(self.port, self.vault, sorted(meant)),
             closed_projects={} if workspace is None else _closed_projects(registry, workspace),
             closed_pools={} if workspace is None else _closed_pools(registry, workspace),
         )

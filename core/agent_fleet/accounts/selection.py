@@ -55,6 +55,8 @@ class Situation:
     proofs: Mapping[str, Proof] = field(default_factory=dict)
     pins: Mapping[str, Pin] = field(default_factory=dict)
     readiness: Mapping[str, Readiness] = field(default_factory=dict)
+    # by provider: the fingerprints of the person's own logins
+    own: Mapping[str, frozenset[str]] = field(default_factory=dict)
     # by provider: why it may not be used in the workspace
     closed_projects: Mapping[str, str] = field(default_factory=dict)
     # by pool that is bound to projects: why it may not be used there
@@ -208,7 +210,9 @@ def _identity(profile: Profile, situation: Situation) -> _Reason | None:
     twins = duplicates(profile, situation)
     if twins:
         return "duplicate_provider_identity", f"the same account as {', '.join(twins)}", False
-    return binding(profile, situation.pins.get(profile.id), situation.proofs.get(profile.id))
+    return own_login(profile, situation) or binding(
+        profile, situation.pins.get(profile.id), situation.proofs.get(profile.id)
+    )
 
 
 def _who_and_what(profile: Profile, known: _KnownQuota, situation: Situation) -> _Reason | None:
@@ -231,12 +235,26 @@ def duplicates(profile: Profile, situation: Situation) -> list[str]:
     ]
 
 
+def own_login(profile: Profile, situation: Situation) -> _Reason | None:
+    """Why a profile is not apart from what the person themselves is logged in as, or None."""
+    own = situation.own.get(profile.provider, frozenset())
+    if not own & {_known_identity(profile, situation), _seen(profile, situation).broader} - {""}:
+        return None
+    words = f"it is the account that your own {profile.provider} is logged in to; log in to another one here or there"
+    return "identity_of_own_login", words, False
+
+
 def _known_identity(profile: Profile, situation: Situation) -> str:
-    proof = situation.proofs.get(profile.id)
-    if proof and proof.fingerprint and proofs.is_recent(proof, situation.registry.rules, situation.now):
-        return proof.fingerprint
     pin = situation.pins.get(profile.id)
-    return pin.fingerprint if pin else ""
+    return _seen(profile, situation).fingerprint or (pin.fingerprint if pin else "")
+
+
+def _seen(profile: Profile, situation: Situation) -> Proof:
+    """The last proof of a profile, if it still says who that is; else one that says nothing."""
+    proof = situation.proofs.get(profile.id)
+    if proof is not None and proofs.is_recent(proof, situation.registry.rules, situation.now):
+        return proof
+    return Proof(profile=profile.id, provider=profile.provider, status="unavailable", made_at=situation.now)
 
 
 def binding(profile: Profile, pin: Pin | None, proof: Proof | None) -> _Reason | None:

@@ -71,8 +71,8 @@ class Proof:
     """One look at who an account is and what it has left, as it is kept.
 
     `made_at` is when fleet looked, `observed_at` when the numbers were true. `fingerprint` is a salted digest of the
-    account, empty where it is unknown; `stamp` is what the place of its credentials looked like, so that a login that was
-    changed since makes the proof worthless.
+    account, empty where it is unknown, and `broader` one of what its name has before the last colon; `stamp` is what the
+    place of its credentials looked like, so that a login that was changed since makes the proof worthless.
     """
 
     profile: str
@@ -84,6 +84,7 @@ class Proof:
     source: str = ""
     reason: str = ""
     fingerprint: str = ""
+    broader: str = ""
     stamp: str = ""
     credential: CredentialState = "indeterminate"
 

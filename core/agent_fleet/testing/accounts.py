@@ -15,7 +15,7 @@ from agent_fleet.accounts.spec import Account, AccountSpec, Option
 from agent_fleet.accounts.values import QuotaReading
 from agent_fleet.accounts.windows import checked
 from agent_fleet.errors import FleetError
-from agent_fleet.protocols import Accounts, Hooked, Identified, Provider, Quotas
+from agent_fleet.protocols import Accounts, Hooked, Identified, Personal, Provider, Quotas
 from agent_fleet.testing.contract import asked, check_name, is_writable, must
 
 ROOTS = ("/src/one.two", '/src/with "quotes" and spaces')
@@ -152,6 +152,9 @@ def _check_abilities(name: str, provider: Provider, spec: AccountSpec, home: Pat
     if isinstance(provider, Identified):
         who = asked(f"{name}.identity()", provider.identity, account, 5.0)
         must(who is None, f"{name}.identity() names an account that nobody has logged in to: {who!r}")
+    if isinstance(provider, Personal):
+        own = asked(f"{name}.own_accounts()", lambda: list(provider.own_accounts(str(home), str(home / "none"))))
+        must(not own, f"{name}.own_accounts() names an account that nobody has logged in to: {own!r}")
     if isinstance(provider, Quotas):
         for reader in asked(f"{name}.quota_readers()", lambda: list(provider.quota_readers(account))):
             source = check_name(reader)

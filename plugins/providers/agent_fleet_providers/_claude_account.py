@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from agent_fleet.api import Account, AccountSpec, CredentialPlace, Grammar, Option, OwnedKey, Surroundings
 from agent_fleet_providers._figures import table
@@ -96,11 +98,30 @@ KEYED = replace(
 
 def identity(account: Account) -> str | None:
     """The account that Claude Code itself wrote down at its login; None if it did not, or if that cannot be read."""
+    return _written(os.path.join(account.home, STATE))
+
+
+def own_accounts(base_home: str, desktop_file: str) -> list[str]:
+    """Who the person's own Claude Code and Claude Desktop say is logged in. The desktop names no organization."""
+    found = []
+    if base_home:
+        # without CLAUDE_CONFIG_DIR the file lies beside ~/.claude, with it inside of what that names
+        found = [_written(os.path.join(where, STATE)) for where in (base_home, os.path.dirname(base_home))]
+    who = _document(desktop_file).get("lastKnownAccountUuid") if desktop_file else None
+    if isinstance(who, str) and who.strip():
+        found.append(f"account:{who.strip().lower()}:")
+    return [each for each in found if each]
+
+
+def _document(path: str) -> Mapping[str, Any]:
     try:
-        state = table(json.loads(read_private(os.path.join(account.home, STATE))))
+        return table(json.loads(read_private(path)))
     except (OSError, ValueError, RecursionError):
-        return None
-    login = table(state.get("oauthAccount"))
+        return {}
+
+
+def _written(path: str) -> str | None:
+    login = table(_document(path).get("oauthAccount"))
     who, organization = login.get("accountUuid"), login.get("organizationUuid")
     if not isinstance(who, str) or not who.strip():
         return None

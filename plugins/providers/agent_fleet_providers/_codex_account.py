@@ -84,8 +84,18 @@ def ours(root: str) -> list[str]:
 
 def identity(account: Account) -> str | None:
     """The account that the login itself names: that of its token, or a digest of an API key; None if neither can be read."""
+    return _named_in(account.home)
+
+
+def own_accounts(base_home: str) -> list[str]:
+    """Who the person's own Codex is logged in as."""
+    found = _named_in(base_home) if base_home else None
+    return [found] if found else []
+
+
+def _named_in(home: str) -> str | None:
     try:
-        login = table(json.loads(read_private(os.path.join(account.home, LOGIN))))
+        login = table(json.loads(read_private(os.path.join(home, LOGIN))))
     except (OSError, ValueError, RecursionError):
         return None
     tokens = table(login.get("tokens"))

@@ -144,6 +144,9 @@ class Claude:
     def identity(self, account: Account, deadline: float) -> str | None:  # noqa: ARG002 - files are read at once
         return _claude_account.identity(account)
 
+    def own_accounts(self, base_home: str, desktop_file: str) -> Iterable[str]:
+        return _claude_account.own_accounts(base_home, desktop_file)
+
     def quota_readers(self, account: Account) -> Iterable[QuotaReader]:  # noqa: ARG002 - they are the same for all
         return (QuotaAxi(self.name, _claude_account.identity), LastRun())
 

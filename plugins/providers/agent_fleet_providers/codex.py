@@ -140,6 +140,9 @@ class Codex:
     def identity(self, account: Account, deadline: float) -> str | None:  # noqa: ARG002 - files are read at once
         return _codex_account.identity(account)
 
+    def own_accounts(self, base_home: str, desktop_file: str) -> Iterable[str]:  # noqa: ARG002 - Codex has no desktop
+        return _codex_account.own_accounts(base_home)
+
     def quota_readers(self, account: Account) -> Iterable[QuotaReader]:  # noqa: ARG002 - they are the same for all
         return (QuotaAxi(self.name, _codex_account.identity), Server(), Rollout())
 

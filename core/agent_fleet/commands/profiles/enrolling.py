@@ -60,6 +60,8 @@ def _check(desk: Desk, profile: Profile) -> None:
             f"{label} holds the same account as {', '.join(twins)}; no provider/browser login was invoked",
             hint="log in to another account in one of the homes: one account counts once",
         )
+    if own := selection.own_login(profile, situation):
+        raise FleetError("identity_conflict", f"{label} cannot be used: {own[0]}", hint=own[1])
     pin = situation.pins.get(label)
     if closed := selection.binding(profile, pin, proof):
         code = "profile_state" if pin is None else "identity_conflict"

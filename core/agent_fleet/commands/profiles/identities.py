@@ -105,7 +105,10 @@ def _fault(desk: Desk, profile: Profile, proof: Proof, seen: dict[str, Proof]) -
     if not proof.fingerprint and proof.status not in ("fresh", "none"):
         return proof.reason or "identity_unavailable"
     twins = selection.duplicates(profile, situation)
-    return f"duplicate_provider_identity: {', '.join(twins)}" if twins else ""
+    if twins:
+        return f"duplicate_provider_identity: {', '.join(twins)}"
+    own = selection.own_login(profile, situation)
+    return f"{own[0]}: {own[1]}" if own else ""
 
 
 def _bundle(provider: str, pins: list[Pin]) -> dict[str, Any]:
