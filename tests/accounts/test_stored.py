@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,17 @@ def test_a_reservation_of_ours_does_not_care_what_is_done_to_the_clock(vault: Va
     assert kept.active(clock(boot="another"), 30) == []
     if now.boot:
         assert len(kept.active(clock(uptime=now.uptime + 29), 30)) == 1
+
+
+def test_a_reservation_of_another_machine_on_the_same_files_counts_for_its_time(vault: Vault) -> None:
+    now = clock()
+    there = clock(boot="elsewhere", host="other", uptime=5.0)
+    made = leases.reserve(leases.parse(old_lease(), key_of("demo-7")), there)
+    Leases(vault).write(replace(made, hostname="other"))
+    assert len(Leases(vault).active(now, 30)) == 1
+    assert len(Leases(vault).active(clock(now=now.now + 29), 30)) == 1
+    assert Leases(vault).active(clock(now=now.now + 31), 30) == []
+    assert Leases(vault).active(clock(host="other"), 30) == []  # its own machine was booted again since
 
 
 WRONG_LEASES = [

@@ -254,7 +254,7 @@ def ready(machine: Machine, **left: float) -> Machine:
 def clock(**more: Any) -> Clock:
     """The clock as it is, with parts of it set."""
     now = Clock.read()
-    return Clock(**{"now": now.now, "uptime": now.uptime, "boot": now.boot, **more})
+    return Clock(**{"now": now.now, "uptime": now.uptime, "boot": now.boot, "host": now.host, **more})
 
 
 def pin_of(profile: Profile, digits: str) -> Pin:

@@ -14,6 +14,7 @@ import subprocess
 import unicodedata
 from typing import NamedTuple
 
+from agent_fleet.accounts.environment import person
 from agent_fleet.accounts.spec import LoginState
 from agent_fleet.errors import FleetError
 
@@ -87,7 +88,7 @@ class Keychain:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": os.path.expanduser("~"), "LC_ALL": "C"},
+                env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": person().home, "LC_ALL": "C"},
                 start_new_session=True,
             )
         except OSError:

@@ -1,7 +1,7 @@
 """Which task works on which profile: one file a task. A lease ends when it is released or its process is gone.
 
-A reservation lasts as long as the registry says since it was last asked for, by a clock that nobody sets; one of another
-boot is over. A running lease counts until its process is provably gone.
+A reservation lasts as long as the registry says since it was last asked for, by a clock that nobody sets; one of an earlier
+boot of this machine is over. A running lease counts until its process is provably gone.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ _TEXTS = ("task", "profile", "provider", "pool", "workspace")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """What time it is for a reservation: `now` can be set by anybody, `uptime` of this `boot` cannot."""
+    """What time it is for a reservation: `now` can be set by anybody, `uptime` of this `boot` of the machine `host` cannot."""
 
     now: float
     uptime: float
     boot: str
+    host: str = ""
 
     @classmethod
     def read(cls) -> Clock:
-        return cls(now=time.time(), uptime=vaults.uptime(), boot=vaults.boot())
+        return cls(now=time.time(), uptime=vaults.uptime(), boot=vaults.boot(), host=socket.gethostname())
 
 
 def reserve(like: Lease, clock: Clock) -> Lease:
@@ -72,9 +73,12 @@ def is_active(lease: Lease, clock: Clock, grace: float) -> bool:
     """Whether the lease counts: a reservation within its time, or a process that is not provably gone."""
     if lease.state == "running":
         return is_running(lease)
-    if lease.boot and clock.boot:
-        return lease.boot == clock.boot and 0 <= clock.uptime - lease.renewed_uptime <= grace
-    # the file of a program that knows the wall clock alone: a time that has not come yet was set by a clock gone wrong
+    if lease.boot and lease.boot == clock.boot:
+        return 0 <= clock.uptime - lease.renewed_uptime <= grace
+    if lease.boot and clock.boot and lease.hostname == clock.host:
+        return False
+    # another machine with this state directory, or a program that knows the wall clock alone: a time that has not come yet was
+    # set by a clock gone wrong
     return -grace <= clock.now - lease.renewed <= grace
 
 

@@ -136,8 +136,8 @@ def check(registry: Registry) -> None:
     labels: dict[str, str] = {}
     for label in registry.profiles:
         # their files are named by them, and some file systems take capitals for small letters
-        if (other := labels.setdefault(label.casefold(), label)) != label:
-            raise _bad(registry.path, f"{other} and {label} differ by capitals alone: give one of them another label")
+        if (twin := labels.setdefault(label.casefold(), label)) != label:
+            raise _bad(registry.path, f"{twin} and {label} differ by capitals alone: give one of them another label")
     homes = [profile for profile in registry.profiles.values() if profile.home]
     for position, profile in enumerate(homes):
         home = profile.home
