@@ -29,6 +29,12 @@ from support.terminal import terminal
 
 pytestmark = pytest.mark.real_cli
 
+
+@pytest.fixture(autouse=True)
+def forks(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Estate, "server", server)
+
+
 RUNS = 10
 ALLOWED = 'environment_allow = ["ANTHROPIC_BASE_URL", "CLAUDE_CODE_*", "DISABLE_*", "HTTPS_PROXY", "NO_PROXY"]'
 
@@ -114,6 +120,7 @@ def test_claude_code_ten_times_killed_recovered_and_resumed(tmp_path: Path) -> N
                 live = shop.launch("k", argv=[CLAUDE], verb="resume")
                 assert (live.status, "live worker lease" in live.err) == (2, True), live
                 wait_until(lambda: "hang on" in [turn.prompt for turn in server.turns], "it waits for its model")
+                wait_until(lambda: is_written(shop, "hang on"), "its conversation is written down")
             finally:
                 worker.send_signal(signal.SIGKILL)
                 worker.communicate()
@@ -177,6 +184,12 @@ def test_codex_ten_times_killed_recovered_and_resumed(tmp_path: Path) -> None:
 def sessions(shop: Shop) -> list[str]:
     """The tasks whose conversations are on record."""
     return [json.loads(path.read_text())["task"] for path in (shop.kept / "sessions").glob("*.json")]
+
+
+def is_written(shop: Shop, words: str) -> bool:
+    """Whether these words stand in a conversation of Claude Code: it writes them a moment after it has sent them."""
+    files = (shop.home_of("claude-1") / "projects").rglob("*.jsonl")
+    return any(words in path.read_text(errors="replace") for path in files)
 
 
 def accounts_in(shop: Shop) -> list[str]:

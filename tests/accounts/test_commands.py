@@ -538,47 +538,51 @@ def test_doctor_is_healthy_on_a_sound_machine_and_names_each_fault_with_its_fix(
     lease = machine.kept / "leases" / "x.json"
     journal = machine.kept / "transactions" / "credential-recovery" / "toy-x.json"
 
-    def fault(words: str) -> None:
+    def faults(*wanted: str) -> None:
         found = told()
-        hits = [each for each in found if words in each["text"]]
-        assert hits, (words, found)
+        for words in wanted:
+            assert [each for each in found if words in each["text"]], (words, found)
         assert all(each["hint"] for each in found)
 
-    machine.told("lease", "list")
-    lease.parent.mkdir(mode=0o700, exist_ok=True)
-    for path, text, words in (
-        (pin, "{", "identity_binding_missing"),
-        (login, json.dumps({"token": "x", "account": "toy-1@example.com"}), "duplicate_provider_identity"),
-        (login, json.dumps({"token": "x", "account": "new@example.com"}), "identity_binding_remote_mismatch"),
-        (login, "{}", "toy-2 takes no work"),
+    def spoiled(*files: tuple[Path, str, str]) -> None:
+        """Each of these files holds that text, is told of in these words, and is then as it was."""
+        before = {path: path.read_bytes() if path.exists() else None for path, _, _ in files}
+        for path, text, _ in files:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.write_text(text)
+            path.chmod(0o600)
+        faults(*(words for _, _, words in files))
+        for path, content in before.items():
+            path.unlink() if content is None else path.write_bytes(content)
+        machine.told("quota", "refresh", "--all")
+
+    spoiled(
+        (pin, "{", "toy-2 takes no work: identity_binding_missing"),
         (lease, "{", str(lease)),
         (journal, "{}", "pending credential recovery"),
-        (machine.kept / "homes" / "toy-1.json", "{}", "profile_unprovisioned"),
-    ):
-        before = path.read_bytes() if path.exists() else None
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.write_text(text)
-        path.chmod(0o600)
-        fault(words)
-        if before is None:
-            path.unlink()
-        else:
-            path.write_bytes(before)
-        machine.told("quota", "refresh", "--all")
-    machine.home_of("toy-1").chmod(0o755)
-    fault("not private")
-    machine.home_of("toy-1").chmod(0o700)
-    (machine.kept / "identity").chmod(0o750)
-    fault("is not private")
-    (machine.kept / "identity").chmod(0o700)
-    machine.file.chmod(0o644)
-    fault("0600 single-link regular file")
-    machine.file.chmod(0o600)
+        (machine.kept / "homes" / "toy-1.json", "{}", "toy-1 takes no work: profile_unprovisioned"),
+    )
+    same, new = (json.dumps({"token": "x", "account": f"{who}@example.com"}) for who in ("toy-1", "new"))
+    spoiled((login, same, "duplicate_provider_identity"))
+    spoiled((login, new, "identity_binding_remote_mismatch"))
     gone = work_tree(tmp_path / "gone")
     machine.told("project", "register", str(gone), "--provider", "toy")
     gone.rename(tmp_path / "moved")
-    fault("(registered for toy)")
+    machine.home_of("toy-1").chmod(0o755)
+    (machine.kept / "identity").chmod(0o750)
+    kept = login.read_bytes()
+    login.write_text("{}")
+    faults(
+        "toy-1 takes no work", "not private", "identity is not private", "toy-2 takes no work", "(registered for toy)"
+    )
+    login.write_bytes(kept)
+    machine.home_of("toy-1").chmod(0o700)
+    (machine.kept / "identity").chmod(0o700)
     machine.told("project", "remove", str(gone), "--provider", "toy")
+    machine.file.chmod(0o644)
+    faults("0600 single-link regular file")
+    machine.file.chmod(0o600)
+    machine.told("quota", "refresh", "--all")
     assert [each["level"] for each in told()] == ["ok"]
 
 

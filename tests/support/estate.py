@@ -53,10 +53,13 @@ class Estate(Project):
         }
         return super().environment(**{**accounts, **self.more, **more})
 
-    def fleet(self, *arguments: str, env: Mapping[str, str] | None = None, **settings: Any) -> Answer:
+    def fleet(
+        self, *arguments: str, env: Mapping[str, str] | None = None, stdin: bytes = b"", **settings: Any
+    ) -> Answer:
         if self.server is None or settings or arguments[0] == "run":
-            return super().fleet(*arguments, env=env, **settings)
-        return self.server.run(arguments, cwd=self.root, env=self.environment(**(env or {})))
+            return super().fleet(*arguments, env=env, stdin=stdin, **settings)
+        given = self.environment(**(env or {}))
+        return self.server.run(arguments, cwd=self.root, env=given, home=self.home, stdin=stdin)
 
     def start(
         self, *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, **settings: Any

@@ -11,7 +11,7 @@ from pathlib import Path
 from support.project import Answer
 
 SERVE = """
-import json, os, sys, tempfile
+import json, os, pwd, sys, tempfile
 from agent_fleet import cli
 import agent_fleet.clicked, agent_fleet.config, agent_fleet.plugins, agent_fleet.project, importlib, tomlkit
 from agent_fleet.commands.table import COMMANDS
@@ -22,14 +22,19 @@ for module, _, _ in COMMANDS.values():
     importlib.import_module("agent_fleet.commands." + module)
 for line in sys.stdin:
     given = json.loads(line)
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        said.write(given["stdin"].encode("latin-1"))
+        said.seek(0)
         child = os.fork()
         if child == 0:
             os.environ.clear()
             os.environ.update(given["env"])
             os.chdir(given["cwd"])
+            if given["home"]:
+                real, home = pwd.getpwuid, given["home"]
+                pwd.getpwuid = lambda user: pwd.struct_passwd((*real(user)[:5], home, real(user)[6]))
             sys.path[:0] = given["env"].get("PYTHONPATH", "").split(os.pathsep)[:1]
-            for number, file in ((0, open(os.devnull)), (1, out), (2, err)):
+            for number, file in ((0, said), (1, out), (2, err)):
                 os.dup2(file.fileno(), number)
             sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
             status = 99
@@ -60,10 +65,21 @@ class FleetServer:
             text=True,
         )
 
-    def run(self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Answer:
+    def run(
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        home: Path | None = None,
+        stdin: bytes = b"",
+    ) -> Answer:
+        """One command. With `home` its system says that this is the person's."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
-        self._child.stdin.write(json.dumps({"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}) + "\n")
+        where = {"cwd": str(cwd), "env": dict(env), "home": str(home or "")}
+        given = {**where, "arguments": list(arguments), "stdin": stdin.decode("latin-1")}
+        self._child.stdin.write(json.dumps(given) + "\n")
         self._child.stdin.flush()
         answer = Answer(*json.loads(self._child.stdout.readline()))
         assert "Traceback" not in answer.out + answer.err, answer.err
