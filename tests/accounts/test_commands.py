@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_fleet.accounts import outputs
+from agent_fleet.accounts.vault import Vault
 from support.accounts import Machine, eligible, ready, work_tree
 from support.project import git
 
@@ -394,6 +396,29 @@ def test_a_profile_is_added_disabled_verified_enabled_and_removed_while_others_w
     for event in ("profile-added", "profile-provisioned", "identity-adopted", "profile-enabled", "lease-selected"):
         assert event in events
     assert "toy-3@example.com" not in (machine.kept / "audit.jsonl").read_text()
+
+
+def test_nothing_is_on_record_that_did_not_happen_and_nothing_of_a_profile_stays_for_the_next_of_its_name(
+    machine: Machine,
+) -> None:
+    home = str(machine.home_of("toy-1") / "below")
+    refused = machine.told("profile", "add", "toy-9", "--provider", "toy", "--home", home, status=2)
+    assert refused["code"] == "bad_config"
+    assert "profile-added" not in [event["event"] for event in machine.told("audit")["events"]]
+    log = machine.top / "log"
+    log.write_text("a limit of the account that was there")
+    vault = Vault(str(machine.kept))
+    outputs.remember(vault, "toy-2", str(log))
+    machine.told("profile", "cooldown", "toy-2", "--seconds", "600", "--reason", "limit")
+    machine.told("profile", "disable", "toy-2")
+    machine.login("toy-2", "new@example.com")
+    machine.told("profile", "identity", "adopt", "toy-2")
+    assert outputs.last(vault, "toy-2") == ""
+    outputs.remember(vault, "toy-2", str(log))
+    machine.told("profile", "identity", "adopt", "toy-2")
+    assert outputs.last(vault, "toy-2") == str(log)
+    machine.told("profile", "remove", "toy-2")
+    assert [str(path) for path in machine.kept.rglob("*toy-2*") if path.is_file()] == []
 
 
 def test_one_account_under_two_labels_is_not_adopted(machine: Machine) -> None:

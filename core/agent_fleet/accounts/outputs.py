@@ -27,6 +27,11 @@ def last(vault: Vault, profile: str) -> str:
     return path if os.path.isabs(path) and os.path.isfile(path) else ""
 
 
+def forget(vault: Vault, profile: str) -> None:
+    """What the last run was told is not about the account that the profile holds from now on."""
+    vault.remove(DIRECTORY, f"{profile}.json")
+
+
 def remember(vault: Vault, profile: str, path: str) -> None:
     """Put on record that this is the log of the profile's last run."""
     record = {"schema": 1, "profile": profile, "path": os.path.abspath(path), "at": iso(time.time())}

@@ -35,10 +35,16 @@ class Registrar:
         """Raises FleetError: `registry_missing`, `registry_unsafe` or `bad_config`."""
         return checked.parse(_parsed(self.path, self._text()), self.path, self.environ)
 
-    def change(self, vault: Vault, edit: Callable[[TOMLDocument, Registry], None]) -> Registry:
+    def change(
+        self,
+        vault: Vault,
+        edit: Callable[[TOMLDocument, Registry], None],
+        then: Callable[[], None] = lambda: None,
+    ) -> Registry:
         """Edit the document under the lock of the state, check what comes of it, and save that or nothing.
 
-        `edit` gets the document with its comments and the registry as it is now; what it raises passes.
+        `edit` gets the document with its comments and the registry as it is now; what it raises passes. `then` is called under
+        the same lock once that is saved: it puts on record what has happened.
         """
         import tomlkit
 
@@ -47,7 +53,9 @@ class Registrar:
             found = checked.parse(_parsed(self.path, text), self.path, self.environ)
             document = tomlkit.parse(text)
             edit(document, found)
-            return self._save(document.as_string())
+            saved = self._save(document.as_string())
+            then()
+            return saved
 
     def create(self, text: str) -> Registry:
         """Write the first registry. Raises FleetError (`refused`) if there is one: it is never written over."""

@@ -56,9 +56,11 @@ def register(shared: Shared, path: str, provider: str) -> None:
         known = _table(registry, provider)
         if tree.root not in known:
             editing.set_projects(document, provider, (*known, tree.root))
-        audit.note(desk.vault, "project-registered", provider=provider)
 
-    _told(shared, provider, desk.registrar.change(desk.vault, edit))
+    changed = desk.registrar.change(
+        desk.vault, edit, lambda: audit.note(desk.vault, "project-registered", provider=provider)
+    )
+    _told(shared, provider, changed)
 
 
 @command("remove", help="Let accounts of a provider be used in a project no longer. What runs there goes on.")
@@ -83,9 +85,11 @@ def remove(shared: Shared, path: str, provider: str) -> None:
                 hint="`fleet project list` shows what is",
             )
         editing.set_projects(document, provider, kept)
-        audit.note(desk.vault, "project-removed", provider=provider)
 
-    _told(shared, provider, desk.registrar.change(desk.vault, edit))
+    changed = desk.registrar.change(
+        desk.vault, edit, lambda: audit.note(desk.vault, "project-removed", provider=provider)
+    )
+    _told(shared, provider, changed)
 
 
 def _plain(path: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from agent_fleet import errors
-from agent_fleet.accounts import audit, quota, selection, standing, unfinished
+from agent_fleet.accounts import audit, outputs, quota, selection, standing, unfinished
 from agent_fleet.accounts.leases import Clock, Leases
 from agent_fleet.accounts.pins import Pin, Pins
 from agent_fleet.accounts.registrar import STATE_LOCK
@@ -52,11 +52,11 @@ def adopt(shared: Shared, label: str) -> None:
                 f"{label} cannot be adopted: {faults[label]}",
                 hint=_HINTS.get(faults[label].split(":")[0], "look at its home and log in there, then try again"),
             )
-        pins = [
-            Pins(desk.vault).adopt(each, seen[each.id].fingerprint)
-            for each in [profile, *others]
-            if not faults[each.id]
-        ]
+        adopted = [each for each in [profile, *others] if not faults[each.id]]
+        for each in adopted:
+            if each.id in known and known[each.id].fingerprint != seen[each.id].fingerprint:
+                outputs.forget(desk.vault, each.id)
+        pins = [Pins(desk.vault).adopt(each, seen[each.id].fingerprint) for each in adopted]
         audit.note(desk.vault, "identity-adopted", profiles=[pin.profile for pin in pins], provider=profile.provider)
     left = {each.id: faults[each.id] for each in others if faults[each.id]}
     payload = {

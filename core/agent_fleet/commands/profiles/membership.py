@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from agent_fleet.accounts import audit, places, selection, unfinished
+from agent_fleet.accounts import audit, outputs, places, selection, unfinished
+from agent_fleet.accounts.cooldowns import Cooldowns
 from agent_fleet.accounts.homes import Homes
 from agent_fleet.accounts.leases import Clock, Leases
 from agent_fleet.accounts.pins import Pins
@@ -101,6 +102,7 @@ def _option(text: str) -> tuple[str, str]:
 @click.argument("label", metavar="ID")
 def remove(shared: Shared, label: str) -> None:
     desk = Desk(shared)
+    provider = desk.registry.profile(label).provider
 
     def edit(document: TOMLDocument, registry: Registry) -> None:
         from agent_fleet.accounts import editing
@@ -118,11 +120,14 @@ def remove(shared: Shared, label: str) -> None:
             )
         editing.remove_profile(document, label)
         Pins(desk.vault).remove(label)
+        Cooldowns(desk.vault).clear(label)
+        outputs.forget(desk.vault, label)
         desk.vault.remove("quota", f"{label}.json")
         Homes(desk.vault).remove(label)
-        audit.note(desk.vault, "profile-removed", profile=label, provider=profile.provider)
 
-    desk.registrar.change(desk.vault, edit)
+    desk.registrar.change(
+        desk.vault, edit, lambda: audit.note(desk.vault, "profile-removed", profile=label, provider=provider)
+    )
     shared.emit(
         {"profile": label, "removed": True, "home_deleted": False}, lambda: f"{label} was forgotten; its home stays"
     )
@@ -229,10 +234,5 @@ def _tasks_on(desk: Desk, registry: Registry, label: str) -> list[str]:
 
 def _told(shared: Shared, desk: Desk, label: str, edit: Edit, event: str, words: str) -> None:
     """Change the registry, put it on record, and answer with the profile as it is now."""
-
-    def recorded(document: TOMLDocument, registry: Registry) -> None:
-        edit(document, registry)
-        audit.note(desk.vault, event, profile=label)
-
-    changed = desk.registrar.change(desk.vault, recorded).profile(label)
-    shared.emit(profile_record(changed), lambda: words)
+    changed = desk.registrar.change(desk.vault, edit, lambda: audit.note(desk.vault, event, profile=label))
+    shared.emit(profile_record(changed.profile(label)), lambda: words)
