@@ -123,6 +123,30 @@ def test_a_window_told_twice_is_believed_only_if_it_is_the_same() -> None:
     assert [each.id for each in checked(fresh(windows=(one, other, one, week)), "s", NOW).windows] == ["seven_day"]
 
 
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("windows", "status"),
+    [
+        ([("five_hour", "session", 10), ("five_hour", "session", 90), ("seven_day", "weekly", 50)], "unavailable"),
+        ([("five_hour", "session", NAN), ("seven_day", "weekly", 50)], "unavailable"),
+        ([("five_hour", "session", 140), ("seven_day", "weekly", 50)], "unavailable"),
+        ([("five_hour", "session", 10), ("seven_day_opus", "model", NAN)], "fresh"),
+        ([("five_hour", "session", 10), ("seven_day_opus", "weekly", NAN)], "fresh"),
+        ([("day", "session", 10), ("month", "weekly", NAN)], "unavailable"),
+        ([("day", "session", 10), ("month", "other", NAN)], "fresh"),
+        ([("day", "session", 10), ("month", "other", 20), ("month", "other", 30)], "fresh"),
+    ],
+)
+def test_what_one_window_has_left_says_nothing_of_another_that_is_unknown(
+    windows: list[tuple[str, str, float]], status: str
+) -> None:
+    given = tuple(Window(id=name, kind=kind, remaining=left) for name, kind, left in windows)
+    found = checked(fresh(windows=given), "s", NOW)
+    assert (found.status, found.reason) == (status, "" if status == "fresh" else "ambiguous_window")
+
+
 @pytest.mark.parametrize(
     "text", [SECRET, "Bearer abc", "eyJhbGciOi.eyJ.sig", "a b", "", "x" * 65, "ünï", "sk-0a1b2c3d4e5f", "A"]
 )

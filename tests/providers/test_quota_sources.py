@@ -156,6 +156,31 @@ def test_the_newest_thread_tells_what_was_left(tmp_path: Path) -> None:
     assert abs(found.observed_at - time.time()) < 60
 
 
+def test_a_window_that_cannot_be_read_is_not_hidden_by_one_that_can(tmp_path: Path) -> None:
+    """The week has plenty left; what the five hours have is not known."""
+    week = {"used_percent": 5, "window_minutes": 10080}
+    rollout(tmp_path, limits({"used_percent": "99", "window_minutes": 300}, week))
+    mine = account(tmp_path)
+    assert read_quota([Rollout()], mine, fresh_for=300).reason == "ambiguous_window"
+    rollout(tmp_path, limits({"used_percent": 99, "window_minutes": 299}, week), day="2031/01/01")
+    assert left(read_quota([Rollout()], mine, fresh_for=300)) == {"five_hour": 1, "seven_day": 95}
+    windows = {"five_hour": {"utilization": 99}, "seven_day": {"utilization": 0.05}}
+    log = tmp_path / "output.log"
+    log.write_text("\n".join([*event(time.time() - 5, status="allowed", unifiedWindows=windows), ""]))
+    claude = account(tmp_path, last_output=str(log))
+    assert read_quota([LastRun()], claude, fresh_for=300).reason == "ambiguous_window"
+    rows = [
+        {"id": "five_hour", "kind": "session", "percentUsed": 20},
+        {"id": "seven_day", "kind": "weekly", "percentUsed": 5},
+    ]
+    assert asked(tmp_path, reply(windows=rows)).status == "fresh"
+    doubted = reply(windows=rows)
+    doubted["providers"][0]["state"]["untrustedWindowIds"] = ["five_hour"]
+    assert asked(tmp_path, doubted).reason == "ambiguous_window"
+    assert asked(tmp_path, reply(windows=[{**rows[0], "percentRemaining": 10}, rows[1]])).reason == "ambiguous_window"
+    assert asked(tmp_path, reply(windows=[{"id": "five_hour", "kind": "session"}, rows[1]])).status == "fresh"
+
+
 @pytest.mark.parametrize(
     "payload",
     [

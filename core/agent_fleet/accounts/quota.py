@@ -7,10 +7,9 @@ from dataclasses import replace
 
 from agent_fleet.accounts import windows
 from agent_fleet.accounts.values import QuotaReading, Window
+from agent_fleet.accounts.windows import GENERAL_IDS, GENERAL_KINDS
 
 ANOTHER = "identity_contradicted"  # the reason of numbers that name somebody else than the home does
-GENERAL_IDS = ("five_hour", "seven_day", "weekly", "week")
-GENERAL_KINDS = ("session", "weekly")
 
 
 def believable(reading: QuotaReading, now: float) -> QuotaReading:

@@ -19,6 +19,10 @@ PAST, FUTURE = 40 * DAY, 400 * DAY  # how far from now a moment may lie that a l
 _ROUNDING = 1.0  # percent
 AHEAD = 300.0  # seconds that another clock may be ahead of ours
 MOST_WINDOWS = 32
+# the windows that bound all work: by their ids, and only where none of these is told by their kinds
+GENERAL_IDS = ("five_hour", "seven_day", "weekly", "week")
+GENERAL_KINDS = ("session", "weekly")
+_NEAR = 0.02  # by how much a length may miss a usual one: programs have told 299 minutes for five hours
 STATUSES: tuple[str, ...] = get_args(QuotaStatus)
 # Words of letters or of digits: a code may be made of these, and a key or a token hardly ever is.
 _TOKEN = re.compile(r"(?=.{1,64}\Z)(?:[a-z]{1,24}|[0-9]{1,6}[a-z]{0,2})(?:[_.:-](?:[a-z]{1,24}|[0-9]{1,6}[a-z]{0,2}))*")
@@ -55,7 +59,8 @@ def window_name(minutes: Any) -> tuple[str, str]:
     whole = finite(minutes)
     if whole is None or not 0 < whole < 1e6:
         return "unknown", "other"
-    return _GENERAL.get(round(whole), (f"minutes_{round(whole)}", "other"))
+    near = next((name for length, name in _GENERAL.items() if abs(whole - length) <= _NEAR * length), None)
+    return near or (f"minutes_{round(whole)}", "other")
 
 
 def token(text: Any, otherwise: str) -> str:
@@ -69,14 +74,21 @@ def iso(at: float | None) -> str | None:
 
 
 def checked(reading: Any, source: str, now: float) -> QuotaReading:
-    """A reading of a plugin, with nothing in it that is not to be believed. A window told twice in two ways is left out."""
+    """A reading of a plugin, with nothing in it that is not to be believed.
+
+    A window that is no figure, or told twice in two ways, is left out. If it is one that bounds all work the reading is not fresh:
+    what the other windows have left says nothing of that one.
+    """
     if not isinstance(reading, QuotaReading) or reading.status not in STATUSES:
         return QuotaReading(status="error", source=source, reason="reader_answered_nonsense")
     observed = reading.observed_at if finite(reading.observed_at) is not None else None
     if observed is not None and not now - PAST <= observed <= now + AHEAD:
         observed = None
-    windows = tuple(each for each in _windows(reading.windows, now) if not _is_refilled(each, observed, now))
-    status = reading.status
+    sound, doubtful = _windows(reading.windows, now)
+    windows = tuple(each for each in sound if not _is_refilled(each, observed, now))
+    status, reason = reading.status, reading.reason
+    if status == "fresh" and _bounds_all(doubtful, sound):
+        status, reason = "unavailable", "ambiguous_window"
     if status == "fresh" and (observed is None or not windows):
         status = "unavailable"
     account = reading.account if isinstance(reading.account, str) and len(reading.account) <= 512 else ""
@@ -86,17 +98,22 @@ def checked(reading: Any, source: str, now: float) -> QuotaReading:
         status=status,
         observed_at=None if observed is None else min(observed, now),
         windows=windows,
-        reason=token(reading.reason, "provider_reported_error") if reading.reason else "",
+        reason=token(reason, "provider_reported_error") if reason else "",
         account=account,
     )
 
 
-def _windows(given: Any, now: float) -> tuple[Window, ...]:
+def _windows(given: Any, now: float) -> tuple[list[Window], list[Window]]:
+    """The windows that are told soundly, and those of which it is not known what they have left."""
     found: dict[str, Window] = {}
-    doubtful: set[str] = set()
+    doubtful: dict[str, Window] = {}
     for each in given[:MOST_WINDOWS] if isinstance(given, (list, tuple)) else ():
-        left = remaining(each.remaining) if isinstance(each, Window) else None
+        if not isinstance(each, Window):
+            continue
+        left = remaining(each.remaining)
         if left is None:
+            name = token(each.id, "unknown")
+            doubtful[name] = replace(each, id=name, kind=token(each.kind, "other"))
             continue
         window = replace(
             each,
@@ -107,8 +124,16 @@ def _windows(given: Any, now: float) -> tuple[Window, ...]:
             observed_at=moment(each.observed_at, now),
         )
         if window.id == "unknown" or found.setdefault(window.id, window) != window:
-            doubtful.add(window.id)
-    return tuple(window for name, window in found.items() if name not in doubtful)
+            doubtful[window.id] = window
+    return [window for name, window in found.items() if name not in doubtful], list(doubtful.values())
+
+
+def _bounds_all(doubtful: list[Window], sound: list[Window]) -> bool:
+    """Whether one of the doubtful windows would count for all work beside the sound ones."""
+    if any(each.id in GENERAL_IDS for each in doubtful):
+        return True
+    by_kind = not any(each.id in GENERAL_IDS for each in sound)
+    return by_kind and any(each.kind in GENERAL_KINDS for each in doubtful)
 
 
 def _is_refilled(window: Window, observed: float | None, now: float) -> bool:

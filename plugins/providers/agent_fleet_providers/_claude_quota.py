@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -46,12 +47,13 @@ def reading(info: Mapping[str, Any], source: str, at: float | None, now: float) 
         Window(
             id=str(name),
             kind=KINDS.get(str(name), "model" if str(name).startswith("seven_day_") else "other"),
-            remaining=left,
+            remaining=math.nan if left is None else left,  # not a figure: the check knows that this window is unknown
             resets_at=moment(row.get("resetsAt"), now),
             observed_at=at,
         )
         for name, row in ((name, table(row)) for name, row in table(info.get("unifiedWindows")).items())
-        if (left := _left(row)) is not None
+        if row.get("status") == "rejected" or row.get("utilization") is not None
+        for left in (_left(row),)
     ]
     named = info.get("rateLimitType")
     rejected = info.get("status") == "rejected"
@@ -64,7 +66,7 @@ def reading(info: Mapping[str, Any], source: str, at: float | None, now: float) 
             observed_at=at,
         )
         found.append(window)
-    if not found:
+    if all(math.isnan(window.remaining) for window in found):
         return None
     return QuotaReading(status="fresh", source=source, observed_at=at, windows=tuple(found))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -68,7 +69,7 @@ class Rollout:
                 continue
             limits, at = found
             windows = _windows(limits, ("used_percent", "window_minutes", "resets_at"), now)
-            if windows:
+            if not all(math.isnan(window.remaining) for window in windows):
                 return QuotaReading(status="fresh", source=self.name, observed_at=moment(at, now), windows=windows)
         return None
 
@@ -87,10 +88,12 @@ def _windows(limits: Mapping[str, Any], names: tuple[str, str, str], now: float)
     found = []
     for part in ("primary", "secondary"):
         row = table(limits.get(part))
+        if row.get(used) is None:
+            continue
         left = remaining(None, row.get(used))
-        if left is not None:
-            name, kind = window_name(row.get(minutes))
-            found.append(Window(id=name, kind=kind, remaining=left, resets_at=moment(row.get(resets), now)))
+        name, kind = window_name(row.get(minutes))
+        told = math.nan if left is None else left  # not a figure: the check knows that this window is unknown
+        found.append(Window(id=name, kind=kind, remaining=told, resets_at=moment(row.get(resets), now)))
     return tuple(found)
 
 

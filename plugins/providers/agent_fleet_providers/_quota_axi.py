@@ -7,6 +7,7 @@ from the login of another program is none about this account.
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -67,12 +68,12 @@ def reading(output: bytes, provider: str, who: str, now: float) -> QuotaReading:
     rows = row.get("windows")
     untrusted = state.get("untrustedWindowIds")
     doubted = set(map(str, untrusted)) if isinstance(untrusted, list) else set()
-    windows = [_window(each, now) for each in rows if isinstance(each, dict)] if isinstance(rows, list) else []
+    windows = [_window(each, doubted, now) for each in rows if isinstance(each, dict)] if isinstance(rows, list) else []
     return QuotaReading(
         status=status,
         source=TOOL,
         observed_at=moment(state.get("refreshedAt"), now),
-        windows=tuple(window for window in windows if window is not None and window.id not in doubted),
+        windows=tuple(window for window in windows if window is not None),
         reason="" if status == "fresh" else status,
         account=_account(row, who),
     )
@@ -101,14 +102,16 @@ def _is_foreign(source: object) -> bool:
     return isinstance(source, str) and (source in FOREIGN or ":" in source)
 
 
-def _window(row: Mapping[str, Any], now: float) -> Window | None:
-    left = remaining(row.get("percentRemaining"), row.get("percentUsed"))
-    if left is None or not isinstance(row.get("id"), str):
+def _window(row: Mapping[str, Any], doubted: set[str], now: float) -> Window | None:
+    """The window, None where nothing is said of it. One that is doubted has no figure: the check knows that it is unknown."""
+    figures = row.get("percentRemaining"), row.get("percentUsed")
+    if figures == (None, None) or not isinstance(row.get("id"), str):
         return None
+    left = None if row["id"] in doubted else remaining(*figures)
     return Window(
         id=str(row["id"]),
         kind=str(row.get("kind", "other")),
-        remaining=left,
+        remaining=math.nan if left is None else left,
         resets_at=moment(row.get("resetsAt"), now),
     )
 
