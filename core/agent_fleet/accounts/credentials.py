@@ -12,7 +12,7 @@ from typing import Any
 from agent_fleet.accounts.environment import Person
 from agent_fleet.accounts.keychain import Keychain, service_of
 from agent_fleet.accounts.spec import AccountSpec, Credential, CredentialPlace, LoginState
-from agent_fleet.accounts.stored import finite
+from agent_fleet.accounts.windows import finite
 from agent_fleet.errors import FleetError
 from agent_fleet.queue.files import BadFileError, read_bytes
 

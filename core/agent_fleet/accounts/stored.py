@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from agent_fleet.accounts.windows import finite
 from agent_fleet.errors import FleetError
 from agent_fleet.queue.files import BadFileError
 
@@ -58,17 +58,6 @@ def number(value: object, what: str) -> float:
     if found is None:
         raise BadFileError(f"{what} is no number")
     return found
-
-
-def finite(value: object) -> float | None:
-    """The value as a finite number; None for anything else, also for a whole number too large for one."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    try:
-        figure = float(value)
-    except OverflowError:
-        return None
-    return figure if math.isfinite(figure) else None
 
 
 def moment(value: object, what: str) -> float:

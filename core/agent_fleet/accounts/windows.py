@@ -6,12 +6,12 @@ hold a secret, and goes no further.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, get_args
 
-from agent_fleet.accounts.stored import finite
 from agent_fleet.accounts.values import QuotaReading, QuotaStatus, Window
 
 DAY = 86400.0
@@ -38,6 +38,17 @@ def remaining(left: Any = None, used: Any = None) -> float | None:
     if not figures or max(figures) - min(figures) > _ROUNDING or max(figures) > 100 + _ROUNDING:
         return None
     return min(100.0, max(0.0, figures[0]))
+
+
+def finite(value: object) -> float | None:
+    """The value as a finite number; None for anything else, also for a whole number too large for one."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        figure = float(value)
+    except OverflowError:
+        return None
+    return figure if math.isfinite(figure) else None
 
 
 def moment(value: Any, now: float) -> float | None:
