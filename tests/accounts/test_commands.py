@@ -487,6 +487,8 @@ def test_without_a_registry_a_command_says_how_to_make_one(top: Path) -> None:
 def test_an_unfinished_login_of_the_older_program_stops_what_could_harm_it(machine: Machine) -> None:
     journals = machine.kept / "transactions" / "credential-recovery"
     journals.mkdir(parents=True, mode=0o700)
+    machine.forget("toy-1", "toy-2")
+    before = machine.looks("toy-1")
     journal = journals / "toy-toy-1.json"
     journal.write_text(json.dumps({"schema": 1, "kind": "credential-recovery", "provider": "toy", "profile": "toy-1"}))
     journal.chmod(0o600)
@@ -499,6 +501,15 @@ def test_an_unfinished_login_of_the_older_program_stops_what_could_harm_it(machi
     refusal = machine.choose("t", status=2)
     assert refusal["code"] == "pending_transaction"
     assert "toy:toy-1" in refusal["error"]
+    rows = machine.told("pool", "status", "--pool", "toy-crew")["providers"][0]["profiles"]
+    assert [row["routeability_reason"] for row in rows] == ["pending_transaction"] * 2
+    assert machine.looks("toy-1") == before, "an account in the middle of a login was looked at"
+    # that of another provider is no hindrance here, and one that cannot be read may be any
+    journal.write_text(json.dumps({"schema": 1, "provider": "else", "profile": "else-1"}))
+    machine.told("lease", "release", "--task", machine.choose("u")["task"])
+    machine.told("profile", "provision", "--all")
+    journal.write_text("{")
+    assert machine.choose("t", status=2)["code"] == "pending_transaction"
     machine.told("profile", "disable", "toy-1")
 
 

@@ -29,8 +29,9 @@ def refusal(request: Request, verdicts: list[Verdict], registry: Registry) -> Fl
     else:
         message = f"no freshly proven profile is routeable for {what}"
     code = "no_account" if any(verdict.is_waiting for verdict in verdicts) else "unroutable"
-    if codes == {"project_refused"}:
-        code, message = "project_refused", verdicts[0].words
+    for alone in ("project_refused", "pending_transaction"):
+        if codes == {alone}:
+            code, message = alone, verdicts[0].words
     return FleetError(
         code,
         message,

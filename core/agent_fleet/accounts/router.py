@@ -77,6 +77,7 @@ class Router:
             proofs={**known, **(proofs or {})},
             pins=Pins(self.vault).all(registry.profiles),
             readiness=readiness_of(self.port, (p for p in registry.workers() if p.provider in meant)),
+            pending=unfinished.logins(self.vault),
             own=own_of(self.port, self.vault, sorted(meant)),
             closed_projects={} if workspace is None else _closed_projects(registry, workspace),
             closed_pools={} if workspace is None else _closed_pools(registry, workspace),
@@ -105,7 +106,6 @@ class Router:
     def would_choose(self, request: Request) -> Selection:
         """What `choose` would do a moment later; nothing but what was seen of the accounts is written. Raises as `choose` does."""
         request = checked(request)
-        unfinished.check(self.vault, "a choice")
         situation = self.looked(request)
         clock = Clock.read()
         mine = self._own(request, situation.registry, clock)
@@ -154,10 +154,8 @@ class Router:
         return self._lease(checked(request), pid, "sticky-resume")
 
     def _lease(self, request: Request, pid: int | None, reason: Reason) -> Selection:
-        unfinished.check(self.vault, "a choice")
         for last in (False,) * _ROUNDS + (True,):
             with self.vault.lock(STATE_LOCK, "a choice"):
-                unfinished.check(self.vault, "a choice")
                 situation = self.situation(request.workspace, request=request)
                 clock = Clock.read()
                 mine = self._own(request, situation.registry, clock)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from agent_fleet.accounts import proofs, quota
+from agent_fleet.accounts import proofs, quota, unfinished
 from agent_fleet.accounts.cooldowns import Cooldown
 from agent_fleet.accounts.pins import Pin
 from agent_fleet.accounts.registry import Registry
@@ -55,6 +55,8 @@ class Situation:
     proofs: Mapping[str, Proof] = field(default_factory=dict)
     pins: Mapping[str, Pin] = field(default_factory=dict)
     readiness: Mapping[str, Readiness] = field(default_factory=dict)
+    # by provider, or `unfinished.ANY`: the logins that were begun and never ended
+    pending: Mapping[str, list[str]] = field(default_factory=dict)
     # by provider: the fingerprints of the person's own logins
     own: Mapping[str, frozenset[str]] = field(default_factory=dict)
     # by provider: why it may not be used in the workspace
@@ -154,8 +156,19 @@ _Reason = tuple[str, str, bool]
 def before_proof(profile: Profile, request: Request, situation: Situation) -> _Reason | None:
     """Why a profile cannot take the task, by all that needs no look at its account; None if it may."""
     return (
-        _policy(profile, situation) or _project(profile, request, situation) or _cooldown(profile, request, situation)
+        _pending(profile, situation)
+        or _policy(profile, situation)
+        or _project(profile, request, situation)
+        or _cooldown(profile, request, situation)
     )
+
+
+def _pending(profile: Profile, situation: Situation) -> _Reason | None:
+    begun = [*situation.pending.get(profile.provider, ()), *situation.pending.get(unfinished.ANY, ())]
+    if not begun or not profile.is_worker:
+        return None
+    words = f"pending credential recovery blocks a choice: {', '.join(begun)}; {unfinished.HINT}"
+    return "pending_transaction", words, False
 
 
 def _policy(profile: Profile, situation: Situation) -> _Reason | None:

@@ -19,8 +19,7 @@ from agent_fleet.text import duration
 @click.option("--model", default="", metavar="NAME", help="Only work for this model waits.")
 def cooldown(shared: Shared, label: str, seconds: int, reason: str, model: str) -> None:
     desk = Desk(shared)
-    desk.registry.profile(label)
-    unfinished.check(desk.vault, "cooldown")
+    unfinished.check(desk.vault, "cooldown", desk.registry.profile(label).provider)
     with desk.vault.lock(STATE_LOCK, "a cooldown"):
         made = Cooldowns(desk.vault).begin(label, reason, seconds, scope=model)
         audit.note(desk.vault, "cooldown-begun", profile=label, reason=reason, expires_unix=made.expires)

@@ -20,7 +20,7 @@ def enroll(shared: Shared, label: str) -> None:
     """Nothing is changed but what was seen; the numbers of the account do not matter."""
     desk = Desk(shared)
     profile = desk.registry.profile(label)
-    unfinished.check(desk.vault, "enroll")
+    unfinished.check(desk.vault, "enroll", profile.provider)
     if not profile.is_worker:
         raise FleetError("profile_state", f"{label} is {profile.safety_policy}, which fleet never touches")
     look_at(desk, [profile])

@@ -35,7 +35,7 @@ def adopt(shared: Shared, label: str) -> None:
     """The disabled workers of the same provider that nobody adopted yet are adopted with it, where they can be looked at."""
     desk = Desk(shared)
     profile = desk.registry.profile(label)
-    unfinished.check(desk.vault, "identity adopt")
+    unfinished.check(desk.vault, "identity adopt", profile.provider)
     known = Pins(desk.vault).all(desk.registry.profiles)
     others = [
         each

@@ -138,7 +138,7 @@ def remove(shared: Shared, label: str) -> None:
 def enable(shared: Shared, label: str) -> None:
     desk = Desk(shared)
     profile = desk.registry.profile(label)
-    unfinished.check(desk.vault, "enable")
+    unfinished.check(desk.vault, "enable", profile.provider)
     if not profile.is_worker:
         raise FleetError("profile_state", f"{label} is {profile.safety_policy} and can never be enabled")
     look_at(desk, [profile])

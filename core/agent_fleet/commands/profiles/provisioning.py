@@ -22,7 +22,8 @@ def provision(shared: Shared, label: str | None, everything: bool) -> None:
     """Nothing else in a home is changed, so it may be done again at any time; logins are not touched."""
     desk = Desk(shared)
     asked = [profile for profile in desk.asked(label, everything) if profile.is_worker or label]
-    unfinished.check(desk.vault, "provision")
+    for provider in {profile.provider for profile in asked}:
+        unfinished.check(desk.vault, "provision", provider)
     if any(not profile.is_worker for profile in asked):
         raise FleetError("profile_state", f"{label} is a reserve, which fleet never touches", hint="name a worker")
     found: list[dict[str, Any]] = []
