@@ -9,12 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_fleet import config
+from agent_fleet.accounts import binaries
 from agent_fleet.accounts.departure import Departure, Order
 from agent_fleet.accounts.environment import environment
 from agent_fleet.accounts.outfit import outfit
@@ -81,6 +83,26 @@ def test_a_project_that_was_exchanged_after_the_lease_was_taken_is_not_entered(
     with pytest.raises(FleetError, match="exchanged"):
         inside(estate).start(order(estate))
     assert inside(estate).router.leases.of("t") is None
+
+
+def test_what_was_provisioned_while_a_program_was_read_is_not_taken_back(
+    estate: Estate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = inside(estate).port
+    profile = port.registry.profile("claude-1")
+    made = port.homes.of(profile)
+    assert made is not None
+    newer = replace(made, words=(sys.executable, "newer"))
+
+    def slow(*given: Any) -> Any:
+        port.homes.write(newer)
+        return check(*given)
+
+    check = binaries.check
+    os.utime(made.pin.real, (1, 1))  # touched, so that its pin is made anew
+    monkeypatch.setattr("agent_fleet.accounts.ports.binaries.check", slow)
+    port.readiness(profile)
+    assert port.homes.of(profile) == newer
 
 
 def test_a_program_that_cannot_be_started_gives_the_lease_back(estate: Estate, monkeypatch: pytest.MonkeyPatch) -> None:

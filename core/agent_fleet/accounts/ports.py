@@ -118,7 +118,7 @@ class ProviderPort:
         made = self.homes.of(profile)
         if made is None:
             return Readiness(provisioned=False)
-        fault = self._home_fault(profile, spec, made) or _hook_fault(spec, made) or self._binary_fault(made)
+        fault = self._home_fault(profile, spec, made) or _hook_fault(spec, made) or self._binary_fault(profile, made)
         return Readiness(provisioned=True, fault=fault, stamp=_stamp(spec, profile))
 
     def _home_fault(self, profile: Profile, spec: AccountSpec, made: Made) -> str:
@@ -134,18 +134,21 @@ class ProviderPort:
         found = provisioning.faults(profile.home, provisioning.owned(spec, (), provisioning.hooks(made.words)))
         return f"{found[0].text}; {found[0].hint}" if found else ""
 
-    def _binary_fault(self, made: Made) -> str:
+    def _binary_fault(self, profile: Profile, made: Made) -> str:
         policy: Literal["refuse", "follow"] = "follow" if self.registry.rules.pin_policy == "follow" else "refuse"
         checked = binaries.check(made.pin, made.pin.path, policy)
         if checked.pin is not None:
             if checked.pin != made.pin:
-                self._repin(made, checked)
+                self._repin(profile, made, checked)
             return ""
         return f"{checked.words}; `fleet profile provision {made.profile}` pins it anew"
 
-    def _repin(self, made: Made, checked: binaries.Checked) -> None:
-        """Keep a pin that was followed, or whose file was only touched: to read a large program again takes a second each time."""
-        if checked.pin is None:
+    def _repin(self, profile: Profile, made: Made, checked: binaries.Checked) -> None:
+        """Keep a pin that was followed, or whose file was only touched: to read a large program again takes a second each time.
+
+        While it was read somebody may have provisioned the profile anew; what that left is newer.
+        """
+        if checked.pin is None or self.homes.of(profile) != made:
             return
         self.homes.write(replace(made, pin=checked.pin))
         if checked.state == "changed":
