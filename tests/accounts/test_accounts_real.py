@@ -202,14 +202,16 @@ def screen_words(shop: Shop, words: list[str]) -> list[str]:
 
 
 class Meter:
-    """A model whose first account has used up its five hours until `reset`."""
+    """A model whose first account has used up its five hours until `reset`, so many seconds after it was first asked."""
 
-    def __init__(self, reset: float) -> None:
-        self.reset = int(reset)
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.reset = 0
         self.seen: list[tuple[str, float]] = []
 
     def __call__(self, turn: Turn) -> Any:
         token = turn.headers["authorization"].rpartition("LOGIN-")[2]
+        self.reset = self.reset or int(time.time() + self.seconds)
         self.seen.append((token, time.time()))
         if token == "claude-1" and time.time() < self.reset:
             return bash("true") if not turn.results else exhausted("five_hour", self.reset)
@@ -218,7 +220,7 @@ class Meter:
 
 
 def test_a_limit_closes_one_account_and_the_next_finishes_the_queue(tmp_path: Path) -> None:
-    meter = Meter(time.time() + 5400)
+    meter = Meter(5400)
     with ModelServer(meter) as server:
         shop = Shop(tmp_path, server.url, claude=2)
         shop.tell("claude-1", 90.0)
@@ -245,12 +247,11 @@ def test_a_limit_closes_one_account_and_the_next_finishes_the_queue(tmp_path: Pa
 
 
 def test_one_account_waits_for_its_reset_and_goes_on_by_itself(tmp_path: Path) -> None:
-    meter = Meter(0)
+    meter = Meter(20)
     with ModelServer(meter) as server:
         shop = Shop(tmp_path, server.url, claude=1)
         shop.json("init")
         task = shop.add("do it")
-        meter.reset = int(time.time()) + 20
         with shop.work() as child:
             wait_until(lambda: len(records.outcomes(shop.queue(), task)) == 1, "the limit is met")
             wait_until(lambda: shop.leases() == {}, "the account is back")

@@ -595,9 +595,9 @@ def test_doctor_is_healthy_on_a_sound_machine_and_names_each_fault_with_its_fix(
     spoiled(
         (pin, "{", "toy-2 takes no work: identity_binding_missing"),
         (lease, "{", str(lease)),
-        (journal, "{}", "pending credential recovery"),
         (machine.kept / "homes" / "toy-1.json", "{}", "toy-1 takes no work: profile_unprovisioned"),
     )
+    spoiled((journal, "{}", "pending credential recovery"))
     same, new = (json.dumps({"token": "x", "account": f"{who}@example.com"}) for who in ("toy-1", "new"))
     spoiled((login, same, "duplicate_provider_identity"))
     spoiled((login, new, "identity_binding_remote_mismatch"))
