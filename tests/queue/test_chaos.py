@@ -191,7 +191,7 @@ def test_a_worker_killed_while_it_reports_leaves_a_task_that_is_done_once(projec
         "claimed = Claim(queue, holder, Rules(lambda host: 1, {})).take()\n"
         "def die(*a, **k): os.kill(os.getpid(), signal.SIGKILL)\n"
         f"if {moment == 'record'}:\n    Queue.move = die\n"
-        "else:\n    Queue.tell = die\n"
+        "else:\n    Queue.tell_all = die\n"
         "finish.finish(queue, claimed.task, finish.Proof(1), 'done', {'outcome': 'done', 'result': 'seen'})\n"
     )
     died = subprocess.run([sys.executable, "-c", code], env=project.environment(), check=False)

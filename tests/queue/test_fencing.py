@@ -12,6 +12,7 @@ import pytest
 
 from agent_fleet.errors import FleetError
 from agent_fleet.queue import finish, records
+from agent_fleet.queue.conclusion import Ending, conclude
 from agent_fleet.queue.finish import Proof
 from agent_fleet.queue.store import Queue
 from support.project import BOOT, Project, enlist, fill, take
@@ -72,9 +73,9 @@ def test_a_result_that_comes_too_late_is_kept_beside_the_truth(queue: Queue) -> 
     again = take(queue, enlist(queue, "other"))
     assert again
     record = {"outcome": "done", "result": "late"}
-    with pytest.raises(FleetError) as caught:
-        finish._settle(queue, task, place, "done", record)
-    assert caught.value.code == "lease_lost"
+    (fate,) = conclude(queue, [Ending(task, place, "done", record, None)])
+    assert isinstance(fate, FleetError)
+    assert fate.code == "lease_lost"
     assert queue.require(task).generation == 2
     assert records.outcomes(queue, task) == []
     late = Path(queue.path("records", "0000000", f"{task}.g1.late.json"))

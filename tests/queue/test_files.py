@@ -10,7 +10,7 @@ import pytest
 
 from agent_fleet.errors import FleetError
 from agent_fleet.queue import files, lock
-from agent_fleet.queue.lock import DirLock, LeaseLock
+from agent_fleet.queue.lock import DirLock, LeaseLocks
 from agent_fleet.queue.store import Queue
 from support.project import fill
 from support.racers import racers
@@ -105,8 +105,10 @@ def test_a_file_system_without_locks_still_keeps_this_machine_apart(
 def test_a_lease_that_moved_while_its_lock_was_waited_for_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "t1.g1+a+_.json"
     path.write_bytes(b"{}")
-    with LeaseLock(str(path)), pytest.raises(FleetError, match="another process"), LeaseLock(str(path), patience=0):
-        raise AssertionError("two hold one lease")
+    with LeaseLocks(str(tmp_path)) as first, LeaseLocks(str(tmp_path), patience=0) as second:
+        first.take(str(path))
+        with pytest.raises(FleetError, match="another process"):
+            second.take(str(path))
     path.unlink()
-    with pytest.raises(FileNotFoundError), LeaseLock(str(path)):
-        raise AssertionError("a lease without a file")
+    with LeaseLocks(str(tmp_path)) as locks, pytest.raises(FileNotFoundError):
+        locks.take(str(path))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent_fleet import budget
 from agent_fleet.config import Config
@@ -17,13 +17,22 @@ from agent_fleet.errors import FleetError
 from agent_fleet.ledger import spent_on
 from agent_fleet.model import Budget, Exit, Outcome, Usage
 from agent_fleet.prices import Table
-from agent_fleet.queue import finish, holds, lease, names, records
+from agent_fleet.queue import holds, lease, names, records
 from agent_fleet.queue.claim import Claim, Claimed, Only, Rules
+from agent_fleet.queue.conclusion import Ending, Fate, conclude
 from agent_fleet.queue.share import Share
 from agent_fleet.queue.store import Place, Queue
 from agent_fleet.run.verdict import decide
 
 _RECLAIM = 2.0  # seconds between two looks at who holds what
+
+
+class Closing(NamedTuple):
+    """A task of ours that is over: what came of it, and what else its record is to say."""
+
+    claimed: Claimed
+    outcome: Outcome
+    more: Mapping[str, Any]
 
 
 class Desk:
@@ -87,8 +96,11 @@ class Desk:
             return [], []
         return records.answers(self.queue, claimed.task), records.earlier(self.queue, claimed.task)
 
-    def settle(self, claimed: Claimed, outcome: Outcome, more: Mapping[str, Any]) -> str:
-        """Put an outcome on record and move the task; returns the state. Raises FleetError (`lease_lost`), OSError."""
+    def settle(self, closings: Sequence[Closing]) -> list[Fate]:
+        """Put outcomes on record and move the tasks, all by one commit; returns what became of each (see `conclusion`)."""
+        return conclude(self.queue, [self._ending(*each) for each in closings])
+
+    def _ending(self, claimed: Claimed, outcome: Outcome, more: Mapping[str, Any]) -> Ending:
         before = records.charged(self.queue, claimed.task) if claimed.generation > 1 else 0
         most = self._config.get("queue.max_attempts")
         verdict = decide(outcome, Exit(code=0), charged_before=before, max_attempts=most)
@@ -103,8 +115,8 @@ class Desk:
             "usage": asdict(outcome.usage),
             **more,
         }
-        finish.conclude(self.queue, claimed.task, self._place(claimed), verdict.state, record, holder=self._owner)
-        return verdict.state
+        place = Place("active", claimed.path, claimed.generation, self._owner.key, claimed.gate)
+        return Ending(claimed.task, place, verdict.state, record, self._owner)
 
     def give_back(self, claimed: Claimed, why: str) -> None:
         """Return a task untouched and uncharged. One that is not ours any more is left alone."""
@@ -121,9 +133,6 @@ class Desk:
             )
         except (FleetError, OSError) as error:
             self.queue.notices.append(f"{claimed.task} could not be given back: {error}")
-
-    def _place(self, claimed: Claimed) -> Place:
-        return Place("active", claimed.path, claimed.generation, self._owner.key, claimed.gate)
 
 
 def is_used(usage: Usage) -> bool:

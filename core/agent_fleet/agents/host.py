@@ -11,16 +11,19 @@ from typing import Any, NamedTuple, Protocol
 
 from agent_fleet.agents import report
 from agent_fleet.agents.allowance import Allowance
-from agent_fleet.agents.desk import Desk, is_used
+from agent_fleet.agents.convoy import Convoy
+from agent_fleet.agents.desk import Closing, Desk, is_used
 from agent_fleet.agents.loop import Agent, End, Kit, Means
 from agent_fleet.agents.work import SYSTEM, Order, Orders, plain_prompt, verdict
 from agent_fleet.errors import FleetError
 from agent_fleet.model import Outcome
 from agent_fleet.queue.claim import Claimed
+from agent_fleet.queue.store import Place
 
 _LOOK = 1.0  # seconds between two looks at the inbox and at the money while seats are empty or calls are made
 _TELL = 0.5  # seconds between two writes of the report
 _BATCH = 64  # tasks of one look at the inbox: the first agents start while the others are still claimed
+_COMMIT = 256  # tasks that are put on record at once: each has its lease's file open meanwhile
 _ADVICES = 2  # times that an agent is told what is missing before it is taken at its word
 _WALLS = ("limit", "overload", "auth")
 
@@ -54,6 +57,7 @@ class Host:
         self._terms = terms
         self._say = say
         self._threads = ThreadPoolExecutor(4, "queue")
+        self._closings: Convoy[Closing, Place] = Convoy(partial(self._in_thread, desk.settle), _COMMIT)
         self._seated: set[asyncio.Task[None]] = set()
         self._lines: list[str] = []
         self._news = asyncio.Event()
@@ -191,7 +195,7 @@ class Host:
         self._wind_down(Outcome(kind=kind, reason=end.reason, resets_at=resets))
 
     async def _settle(self, claimed: Claimed, outcome: Outcome, more: Mapping[str, Any], cost: float, key: str) -> None:
-        await self._in_thread(self._desk.settle, claimed, outcome, more)
+        await self._closings.join(Closing(claimed, outcome, more))
         self._means.till.recorded(cost)
         self._tell(report.recorded(key))
         self.moved += 1

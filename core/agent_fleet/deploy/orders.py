@@ -14,12 +14,10 @@ from typing import Any
 from agent_fleet.deploy.values import Item
 from agent_fleet.errors import FleetError
 from agent_fleet.queue import names
-from agent_fleet.queue.files import BadFileError, read_json, write_whole
-from agent_fleet.queue.intake import sync_file_system
+from agent_fleet.queue.files import FEW, BadFileError, read_json, sync_file_system, write_whole
 from agent_fleet.queue.store import Queue
 
 FOLDER = "deployments"
-_SYNC_EACH_UP_TO = 64
 MOST_BYTES = 4 << 20  # of one order: it goes into a prompt
 
 
@@ -58,7 +56,7 @@ def directory(queue: Queue, deployment: str) -> str:
 
 def write(queue: Queue, orders: Mapping[str, Order]) -> None:
     """Write the orders of these tasks, all of one deployment, durably. Raises OSError."""
-    many = len(orders) > _SYNC_EACH_UP_TO
+    many = len(orders) > FEW
     place = ""
     for task, order in orders.items():
         place = directory(queue, order.deployment)

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import Any, NamedTuple
 
 from agent_fleet.errors import FleetError
 from agent_fleet.queue import lease, records
-from agent_fleet.queue.files import sync_directory
-from agent_fleet.queue.lock import LeaseLock
+from agent_fleet.queue.conclusion import Ending, conclude
 from agent_fleet.queue.store import Place, Queue
-
-_TOLD = ("outcome", "reason", "charged", "forced", "usage", "run", "worker", "lane", "provider")
 
 
 class Proof(NamedTuple):
@@ -46,7 +42,7 @@ def holding(queue: Queue, task: str, proof: Proof) -> Place:
     place = queue.find_active(task) or queue.require(task)
     if place.state != "active":
         if proof.generation is not None or (proof.agent and _held_before(queue, task, place, proof.agent)):
-            raise _lost(task, f"it is in {place.state} now")
+            raise lease.lost(task, f"it is in {place.state} now")
         raise FleetError(
             "not_active",
             f"{task} is in {place.state}: nobody holds it",
@@ -56,14 +52,14 @@ def holding(queue: Queue, task: str, proof: Proof) -> Place:
         return place
     if proof.generation is not None:
         if proof.generation != place.generation:
-            raise _lost(task, f"lease {proof.generation} is over; lease {place.generation} holds it")
+            raise lease.lost(task, f"lease {proof.generation} is over; lease {place.generation} holds it")
         if not proof.both:
             return place
     holder = lease.owner(queue, place.owner)
     if proof.agent:
         if holder is None or holder.agent != proof.agent:
             name = holder.agent if holder else "an owner whose record cannot be read"
-            raise _lost(task, f"it is held by {name}, not by {proof.agent}")
+            raise lease.lost(task, f"it is held by {name}, not by {proof.agent}")
         return place
     if holder is not None and holder.identity == proof.identity:
         return place
@@ -80,7 +76,7 @@ def heartbeat(queue: Queue, task: str, proof: Proof) -> Place:
     try:
         os.utime(place.path)
     except FileNotFoundError:
-        raise _lost(task, "it moved while this command ran") from None
+        raise lease.lost(task, "it moved while this command ran") from None
     return place
 
 
@@ -91,30 +87,11 @@ def finish(queue: Queue, task: str, proof: Proof, state: str, record: dict[str, 
     """
     place = holding(queue, task, proof)
     more = {"forced": True} if proof.force else {}
-    return conclude(queue, task, place, state, record | more, holder=lease.owner(queue, place.owner))
-
-
-def conclude(
-    queue: Queue, task: str, place: Place, state: str, record: dict[str, Any], *, holder: lease.Owner | None
-) -> Place:
-    """The same for a caller that knows where its task is and who holds it: nothing is looked up.
-
-    `place` must be that of the caller's own lease; its generation and owner are in the name that is renamed.
-    """
-    whole = {
-        "task": task,
-        "state": state,
-        "ended": round(time.time(), 3),
-        "agent": holder.agent if holder else None,
-        **_of_the_run(holder),
-        **record,
-    }
-    target = _settle(queue, task, place, state, whole)
-    if state != "inbox":
-        sync_directory(os.path.dirname(target))
-    told = {name: whole[name] for name in _TOLD if name in whole}
-    queue.tell("finished", task=task, gen=place.generation, to=state, owner=place.owner, **told)
-    return Place(state, target, place.generation)
+    ending = Ending(task, place, state, record | more, lease.owner(queue, place.owner))
+    (fate,) = conclude(queue, [ending])
+    if not isinstance(fate, Place):
+        raise fate
+    return fate
 
 
 def park(queue: Queue, task: str, proof: Proof, reason: str) -> str:
@@ -136,35 +113,6 @@ def park(queue: Queue, task: str, proof: Proof, reason: str) -> str:
     return str(wall)
 
 
-def _of_the_run(holder: lease.Owner | None) -> dict[str, str]:
-    """Who of which run held the task, where a run had started the holder."""
-    run, worker = holder.worker if holder else ("", "")
-    return {"run": run, "worker": worker, "lane": holder.lane} if holder and worker else {}
-
-
-def _settle(queue: Queue, task: str, place: Place, state: str, record: dict[str, Any]) -> str:
-    """Write the record and rename the task, as one step towards others that end this lease; returns where it is now."""
-    body = queue.body(place.path, task)
-    try:
-        with LeaseLock(place.path):
-            if body is None:
-                raise FileNotFoundError
-            target = _target(queue, body, place, state)
-            queue.clear_way(os.path.dirname(target))  # what needs space comes before what cannot be taken back
-            path = records.write_outcome(queue, task, place.generation, record)
-            try:
-                moved = queue.move(place.path, target)
-            except OSError:
-                os.unlink(path)
-                raise
-            if moved:
-                return target
-            records.set_aside_late(path)
-    except FileNotFoundError:
-        records.write_outcome(queue, task, place.generation, record, late=True)
-    raise _lost(task, "it was given to someone else; what you reported is kept beside it")
-
-
 def hand_back(queue: Queue, task: str, proof: Proof, why: str) -> str:
     """Return a task to the inbox untouched: no attempt is charged and no outcome recorded. Returns the state it is in.
 
@@ -175,7 +123,7 @@ def hand_back(queue: Queue, task: str, proof: Proof, why: str) -> str:
         queue, task, place.generation, place.gate, place.path, event="returned", why=why, owner=place.owner
     )
     if not state:
-        raise _lost(task, "it moved while this command ran")
+        raise lease.lost(task, "it moved while this command ran")
     return state
 
 
@@ -200,12 +148,6 @@ def reopen(queue: Queue, task: str, *, event: str, why: str, states: tuple[str, 
     return Place("inbox", target, place.generation)
 
 
-def _target(queue: Queue, body: dict[str, Any], place: Place, state: str) -> str:
-    if state == "inbox":
-        return queue.inbox_path(body, place.generation, place.gate)
-    return queue.settled_path(state, body["id"], place.generation)
-
-
 def _held_before(queue: Queue, task: str, place: Place, agent: str) -> bool:
     """Whether this agent could have held the task: it was given out at least once, and the agent does not hold it now."""
     return (
@@ -216,7 +158,3 @@ def _held_before(queue: Queue, task: str, place: Place, agent: str) -> bool:
             for record in records.outcomes(queue, task)
         )
     )
-
-
-def _lost(task: str, why: str) -> FleetError:
-    return FleetError("lease_lost", f"lease lost: {task}: {why}", hint="stop working on it and claim the next task")

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import json
 import os
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from agent_fleet import identity
 from agent_fleet.queue import names
-from agent_fleet.queue.files import move, remove_if_empty, sync_directory, write_all
+from agent_fleet.queue.files import FEW, move, remove_if_empty, sync_directory, sync_file_system, write_all
 from agent_fleet.queue.lock import DirLock
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.task import resolve_needs
-
-_SYNC_EACH_UP_TO = 64
 
 
 def add(
@@ -148,7 +144,7 @@ def _stage(stage: str, bodies: Sequence[dict[str, Any]], now: float) -> list[str
     """
     made: set[str] = set()
     encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-    each = len(bodies) <= _SYNC_EACH_UP_TO
+    each = len(bodies) <= FEW
     os.mkdir(stage)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     for body in bodies:
@@ -206,7 +202,7 @@ def _move_in(queue: Queue, stage: str) -> None:
                 for name in os.listdir(os.path.join(source, gate)):
                     queue.move(os.path.join(source, gate, name), os.path.join(target, gate, name))
                     moved += 1
-    if moved > _SYNC_EACH_UP_TO:
+    if moved > FEW:
         sync_file_system(queue.dir)
     else:
         for directory in targets:
@@ -230,20 +226,3 @@ def _rename_whole(queue: Queue, source: str, target: str) -> bool:
                 return False
             raise
     return False
-
-
-def sync_file_system(path: str) -> None:
-    """Make everything written below `path` durable: `syncfs(2)` on Linux; elsewhere `sync(2)` and a full flush of the directory."""
-    if sys.platform == "linux":
-        libc = ctypes.CDLL(None, use_errno=True)
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            if libc.syncfs(descriptor) == 0:
-                return
-            code = ctypes.get_errno()
-            if code != errno.ENOSYS:
-                raise OSError(code, os.strerror(code), path)
-        finally:
-            os.close(descriptor)
-    os.sync()
-    sync_directory(path)

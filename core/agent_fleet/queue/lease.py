@@ -16,7 +16,7 @@ from agent_fleet import identity
 from agent_fleet.errors import FleetError
 from agent_fleet.queue import names, records
 from agent_fleet.queue.files import BadFileError, read_bytes, read_json, write_whole
-from agent_fleet.queue.lock import LeaseLock
+from agent_fleet.queue.lock import LeaseLocks
 from agent_fleet.queue.store import Queue
 
 
@@ -192,7 +192,8 @@ def give_back(
     if body is None:
         return ""
     try:
-        with LeaseLock(path, patience=patience):
+        with LeaseLocks(os.path.dirname(path), patience=patience) as locks:
+            locks.take(path)
             outcome = records.outcome(queue, task, generation)
             state = str(outcome.get("state")) if outcome else ""
             if state in names.SETTLED:
@@ -226,6 +227,11 @@ def forget(queue: Queue) -> int:
             except FileNotFoundError:
                 continue
     return removed
+
+
+def lost(task: str, why: str) -> FleetError:
+    """What whoever holds a task no longer is told when they report on it."""
+    return FleetError("lease_lost", f"lease lost: {task}: {why}", hint="stop working on it and claim the next task")
 
 
 def describe(holder: Owner | None) -> dict[str, Any]:

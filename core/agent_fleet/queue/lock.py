@@ -10,6 +10,7 @@ import fcntl
 import os
 import time
 from types import TracebackType
+from typing import NamedTuple
 
 from agent_fleet.errors import FleetError
 from agent_fleet.paths import private_dir
@@ -40,7 +41,7 @@ class DirLock:
         return self._descriptor
 
     def __enter__(self) -> DirLock:
-        self._descriptor = _locked(self.directory, os.O_DIRECTORY, self.directory, self.patience)
+        self._descriptor = _locked(self.directory, os.O_DIRECTORY, self.directory, self.patience).descriptor
         return self
 
     def __exit__(
@@ -49,42 +50,56 @@ class DirLock:
         os.close(self._descriptor)
 
 
-class LeaseLock:
-    """Holds a lock on one active task's file inside a `with` block, so that its outcome and its move are one step.
+class LeaseLocks:
+    """Holds locks on the files of active tasks, all in `directory`, inside a `with` block: outcome and move are one step.
 
-    Raises FileNotFoundError if the file is gone, or moved while its lock was waited for, and FleetError (`busy`) if the
-    lock is not free within `patience` seconds. Fencing does not rest on this: a rename still finds its source or fails.
+    Fencing does not rest on this: a rename still finds its source or fails. Who takes several takes them in one order.
     """
 
-    __slots__ = ("_descriptor", "path", "patience")
+    __slots__ = ("_descriptors", "_holds_all", "directory", "patience")
 
-    def __init__(self, path: str, *, patience: float = _DEADLINE) -> None:
-        self.path = path
+    def __init__(self, directory: str, *, patience: float = _DEADLINE) -> None:
+        self.directory = directory
         self.patience = patience
-        self._descriptor = -1
+        self._descriptors: list[int] = []
+        self._holds_all = False
 
-    def __enter__(self) -> LeaseLock:
-        descriptor = _locked(self.path, os.O_NOFOLLOW | os.O_NONBLOCK, os.path.dirname(self.path), self.patience)
-        try:
-            os.lstat(self.path)
-        except OSError:
-            os.close(descriptor)
-            raise
-        self._descriptor = descriptor
+    def __enter__(self) -> LeaseLocks:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.close(self._descriptor)
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors.clear()
+
+    def take(self, path: str) -> None:
+        """Lock one more.
+
+        Raises FileNotFoundError if the file is gone, or moved while its lock was waited for, and FleetError (`busy`) if the
+        lock is not free within `patience` seconds; what was taken before stays.
+        """
+        if not self._holds_all:
+            found = _locked(path, os.O_NOFOLLOW | os.O_NONBLOCK, self.directory, self.patience)
+            self._descriptors.append(found.descriptor)
+            self._holds_all = found.stands_in
+        os.lstat(path)
 
 
-def _locked(path: str, flags: int, directory: str, patience: float) -> int:
-    """An open descriptor that holds the lock on `path`, or where there is no such lock, on the stand-in of `directory`."""
+class _Lock(NamedTuple):
+    """An open descriptor that holds a lock; `stands_in` if it is that of the whole directory."""
+
+    descriptor: int
+    stands_in: bool
+
+
+def _locked(path: str, flags: int, directory: str, patience: float) -> _Lock:
+    """The lock on `path`, or where there is no such lock, on the stand-in of `directory`."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
     try:
         _wait(descriptor, path, patience)
-        return descriptor
+        return _Lock(descriptor, stands_in=False)
     except OSError as error:
         os.close(descriptor)
         if error.errno not in _UNSUPPORTED:
@@ -98,7 +113,7 @@ def _locked(path: str, flags: int, directory: str, patience: float) -> int:
     except BaseException:
         os.close(descriptor)
         raise
-    return descriptor
+    return _Lock(descriptor, stands_in=True)
 
 
 def _wait(descriptor: int, path: str, patience: float) -> None:

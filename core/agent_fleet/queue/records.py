@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from agent_fleet.queue import names
-from agent_fleet.queue.files import BadFileError, read_json, sync_directory, write_whole
+from agent_fleet.queue.files import BadFileError, drop_draft, read_json, sync_directory, sync_file, write_draft
 from agent_fleet.queue.store import Queue
 
 
@@ -28,6 +28,24 @@ def write_outcome(queue: Queue, task: str, generation: int, record: dict[str, An
     return path
 
 
+def draft(queue: Queue, path: str, record: dict[str, Any]) -> str:
+    """Write a record beside its place, to be made durable and then put there; returns where it is."""
+    directory = os.path.dirname(path)
+    if not os.path.isdir(directory):
+        queue.clear_way(directory)
+        sync_directory(os.path.dirname(directory))
+    return write_draft(path, json.dumps(record, ensure_ascii=True).encode() + b"\n")
+
+
+def put(queue: Queue, drafted: str, path: str) -> None:
+    """Give a draft its place; the name is durable once the directory is."""
+    try:
+        os.rename(drafted, path)
+    except IsADirectoryError:
+        queue.quarantine(path, "a file belongs in its place")
+        os.rename(drafted, path)
+
+
 def set_aside_late(path: str) -> str:
     """Turn an outcome that came too late into one that is only kept beside the truth."""
     late = path.removesuffix(".json") + ".late.json"
@@ -36,16 +54,14 @@ def set_aside_late(path: str) -> str:
 
 
 def _write(queue: Queue, path: str, record: dict[str, Any]) -> None:
-    directory = os.path.dirname(path)
-    if not os.path.isdir(directory):
-        queue.clear_way(directory)
-        sync_directory(os.path.dirname(directory))
-    data = json.dumps(record, ensure_ascii=True).encode() + b"\n"
+    drafted = draft(queue, path, record)
     try:
-        write_whole(path, data)
-    except IsADirectoryError:
-        queue.quarantine(path, "a file belongs in its place")
-        write_whole(path, data)
+        sync_file(drafted)
+        put(queue, drafted, path)
+    except BaseException:
+        drop_draft(drafted)
+        raise
+    sync_directory(os.path.dirname(path))
 
 
 def outcome(queue: Queue, task: str, generation: int) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ import errno
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from agent_fleet.errors import FleetError
@@ -125,10 +125,14 @@ class Queue:
 
     def tell(self, event: str, **fields: object) -> None:
         """Note what has happened. It cannot be undone, so a full disk leaves a gap, which is named and `verify` recognises."""
+        self.tell_all([{"event": event, **fields}])
+
+    def tell_all(self, events: Sequence[dict[str, object]]) -> None:
+        """The same of several things, in one piece."""
         try:
-            self.journal.append(event, **fields)
+            self.journal.extend(events)
         except OSError as error:
-            self.notices.append(f"the journal could not be written ({event}): {error.strerror}")
+            self.notices.append(f"the journal could not be written ({events[0]['event']}): {error.strerror}")
 
     def check_format(self) -> None:
         """Raise FleetError if a newer version of fleet wrote this queue; a missing or broken marker is format 1."""
