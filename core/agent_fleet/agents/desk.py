@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 from agent_fleet import budget
@@ -112,7 +112,7 @@ class Desk:
             "by": "agent",
             "provider": self._provider,
             "session": outcome.session,
-            "usage": asdict(outcome.usage),
+            "usage": {each.name: getattr(outcome.usage, each.name) for each in fields(outcome.usage)},
             **more,
         }
         place = Place("active", claimed.path, claimed.generation, self._owner.key, claimed.gate)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from agent_fleet.errors import FleetError
 from agent_fleet.queue import names
 from agent_fleet.queue.lease import Owner
 from agent_fleet.queue.lock import DirLock
@@ -87,22 +88,27 @@ class Claim:
 
     def take(self, wanted: Wanted = anything) -> Claimed | None:
         """Claim the first task that may start, or None."""
-        for candidate in self.candidates(wanted):
-            claimed = self._try(candidate)
-            if claimed is not None:
-                return claimed
-        return None
+        return next(iter(self.take_some(1, wanted)), None)
 
     def take_some(self, most: int, wanted: Wanted = anything) -> list[Claimed]:
-        """Claim up to so many of the tasks that may start, by one look at the inbox."""
+        """Claim up to so many of the tasks that may start, by one look at the inbox and one write to the journal."""
         found: list[Claimed] = []
+        emptied: set[str] = set()
         candidates = self.candidates(wanted) if most > 0 else iter(())
-        for candidate in candidates:
-            claimed = self._try(candidate)
-            if claimed is not None:
-                found.append(claimed)
-            if len(found) >= most:
-                break
+        try:
+            for candidate in candidates:
+                claimed = self._try(candidate)
+                if claimed is not None:
+                    found.append(claimed)
+                    emptied.add(os.path.dirname(candidate.path))
+                if len(found) >= most:
+                    break
+        except (FleetError, OSError):
+            if not found:  # else what was taken is worked on, and the next look meets the same
+                raise
+        self._tell(found)
+        for directory in emptied:
+            remove_if_empty(directory)
         return found
 
     # ------------------------------------------------------------------------------------------------ the order
@@ -270,24 +276,30 @@ class Claim:
             return None
         try:
             os.utime(path)
-            self.queue.journal.append(
-                "claimed",
-                task=candidate.task,
-                gen=generation,
-                owner=self.owner.key,
-                agent=self.owner.agent,
-                lane=self.owner.lane,
-                **({"worker": self.owner.worker[1]} if self.owner.worker[1] else {}),
-            )
         except FileNotFoundError:
             # somebody reset the task in this very moment: it is theirs to give out again
             return None
         except OSError:
-            # work whose start cannot be recorded does not start
             self.queue.move(path, self.queue.inbox_path(body, generation, gate))
             raise
-        remove_if_empty(os.path.dirname(candidate.path))
         return Claimed(candidate.task, generation, gate, path, body)
+
+    def _tell(self, found: Sequence[Claimed]) -> None:
+        """Write down what was taken. Work whose start cannot be recorded does not start."""
+        if not found:
+            return
+        owner = self.owner
+        who = {"owner": owner.key, "agent": owner.agent, "lane": owner.lane}
+        if owner.worker[1]:
+            who["worker"] = owner.worker[1]
+        try:
+            self.queue.journal.extend(
+                {"event": "claimed", "task": each.task, "gen": each.generation, **who} for each in found
+            )
+        except OSError:
+            for each in found:
+                self.queue.move(each.path, self.queue.inbox_path(each.body, each.generation, each.gate))
+            raise
 
 
 def _gate(body: dict[str, Any]) -> str:

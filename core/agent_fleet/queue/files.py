@@ -39,7 +39,8 @@ def read_bytes(path: str, limit: int = _MAX_BODY, *, private: bool = False) -> b
         if found.st_size > limit:
             raise BadFileError(f"it is larger than {limit} bytes")
         parts = []
-        while part := os.read(descriptor, 1 << 20):
+        size = min(found.st_size + 1, 1 << 20)
+        while part := os.read(descriptor, size):
             parts.append(part)
         return b"".join(parts)
     except OSError as error:
