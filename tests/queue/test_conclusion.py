@@ -300,7 +300,7 @@ def test_batches_among_resets_lose_nothing_and_do_nothing_twice(queue: Queue) ->
         holder = enlist(mine, f"racer-{index}")
         done = []
         for _ in range(8):
-            batch = []
+            batch: list[Ending] = []
             while len(batch) < rng.randint(1, 25) and (claimed := take(mine, holder)) is not None:
                 batch += endings(holder, [claimed])
             for task, generation, key, gate, name in rng.sample(mine.active(), len(mine.active()) // 4):
