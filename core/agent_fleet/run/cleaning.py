@@ -73,7 +73,7 @@ def _scratch(queue: Queue, keep: float) -> Iterator[str]:
 
 
 def _orphans(queue: Queue) -> Iterator[str]:
-    """Files that somebody was writing when it died; see `write_whole` for their names."""
+    """Files that somebody was writing when it died; see `write_draft` for their names."""
     for directory, _, names in os.walk(queue.dir):
         for name in names:
             pid = name.removeprefix(".tmp-").partition("-")[0]
