@@ -24,6 +24,7 @@ from agent_fleet.queue.share import Share
 from agent_fleet.queue.store import Place, Queue
 from agent_fleet.run.verdict import decide
 
+_SEARCH = 0.25  # seconds for which a look at the inbox is good: with many seats one ends every few milliseconds
 _RECLAIM = 2.0  # seconds between two looks at who holds what
 
 
@@ -49,6 +50,8 @@ class Desk:
         self._table = table
         self._provider = provider
         self._next_reclaim = 0.0
+        self._search = Claim(queue, owner, Rules(config.hosts_max, {}, self._only))
+        self._search_ends = 0.0
 
     @property
     def is_dismissed(self) -> bool:
@@ -63,8 +66,15 @@ class Desk:
             return []
         self._reclaim()
         rules = Rules(self._config.hosts_max, holds.reasons(self.queue), self._only)
-        search = Claim(self.queue, self._owner, rules)
-        return search.take_some(most, self._share.wanted)
+        found: list[Claimed] = []
+        if time.monotonic() < self._search_ends:
+            self._search.rules = rules
+            found = self._search.take_more(most)
+        if len(found) < most:
+            self._search_ends = time.monotonic() + _SEARCH
+            self._search = Claim(self.queue, self._owner, rules)
+            found += self._search.take_some(most - len(found), self._share.wanted)
+        return found
 
     def _reclaim(self) -> None:
         """Take back what dead owners hold, now and then: it looks at every lease, and most of them are ours."""

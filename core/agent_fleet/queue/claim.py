@@ -74,7 +74,7 @@ def anything(_priority: int, _need: str, _lane: str, _provider: str) -> bool:
 class Claim:
     """One search of the inbox on behalf of one owner. `refusals` counts why candidates were passed over, by gate or task."""
 
-    __slots__ = ("_done", "_gates", "_glance", "_touched", "owner", "queue", "refusals", "rules")
+    __slots__ = ("_done", "_gates", "_glance", "_look", "_touched", "owner", "queue", "refusals", "rules")
 
     def __init__(self, queue: Queue, owner: Owner, rules: Rules) -> None:
         self.queue = queue
@@ -85,6 +85,7 @@ class Claim:
         self._done: dict[str, frozenset[str]] = {}
         self._touched: dict[str, tuple[str, ...]] = {}
         self._glance: list[Held] | None = None
+        self._look: Iterator[Candidate] = iter(())
 
     def take(self, wanted: Wanted = anything) -> Claimed | None:
         """Claim the first task that may start, or None."""
@@ -92,17 +93,19 @@ class Claim:
 
     def take_some(self, most: int, wanted: Wanted = anything) -> list[Claimed]:
         """Claim up to so many of the tasks that may start, by one look at the inbox and one write to the journal."""
+        self._look = self.candidates(wanted)
+        return self.take_more(most)
+
+    def take_more(self, most: int) -> list[Claimed]:
+        """Go on with the last look where it was left: what came to the inbox since is not seen, what left it is passed over."""
         found: list[Claimed] = []
         emptied: set[str] = set()
-        candidates = self.candidates(wanted) if most > 0 else iter(())
         try:
-            for candidate in candidates:
+            while len(found) < most and (candidate := next(self._look, None)) is not None:
                 claimed = self._try(candidate)
                 if claimed is not None:
                     found.append(claimed)
                     emptied.add(os.path.dirname(candidate.path))
-                if len(found) >= most:
-                    break
         except (FleetError, OSError):
             if not found:  # else what was taken is worked on, and the next look meets the same
                 raise
