@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from agent_fleet.agents.__main__ import commit_of
 from support.api_lab import KEY, ApiServer, Lab, serving
 from support.procs import wait_until
 
@@ -61,6 +63,15 @@ def test_a_host_that_is_killed_again_and_again_loses_no_task_and_none_is_paid_tw
     assert sum(asked.values()) <= total + kills * seats
     assert [len(lab.records(f"t{n}")) for n in range(1, total + 1)] == [1] * total
     assert lab.is_clean()
+
+
+@pytest.mark.parametrize("seats", [1, 100, 900, 5000])
+def test_a_commit_leaves_every_seat_its_connection_and_half_of_what_is_free(seats: int) -> None:
+    for files in (256, 1024, 4096, 1 << 20):
+        commit = commit_of(seats, files)
+        assert 1 <= commit <= 256
+        assert commit == 1 or seats + 2 * commit <= files
+    assert commit_of(seats, sys.maxsize) == 256
 
 
 def test_the_driver_takes_over_from_a_host_that_was_killed(tmp_path: Path, server: ApiServer) -> None:

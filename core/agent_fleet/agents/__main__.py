@@ -39,6 +39,8 @@ from agent_fleet.throttle.attempts import Attempts
 from agent_fleet.throttle.terms import terms as throttle_terms
 from agent_fleet.throttle.throttles import Throttles
 
+_COMMIT = 256  # tasks of one commit at most
+
 
 class Setting:
     """What this process was given: the project, its settings, and how to speak to the model."""
@@ -118,7 +120,7 @@ async def _host(setting: Setting) -> Outcome:
     desk = Desk(setting.queue, setting.config, owner, share, setting.table, setting.provider)
     dialect = setting.dialect()
     seats = int(setting.environ.get("FLEET_SEATS") or setting.config.get("api.seats"))
-    terms = Terms(seats, dialect.model, setting.config.get("api.tokens"))
+    terms = Terms(seats, dialect.model, setting.config.get("api.tokens"), commit_of(seats, _files()))
     _say(report.line("started", text=f"{seats} seats"))
     servers = Servers(setting.environ)
     throttles = setting.throttles()
@@ -173,6 +175,17 @@ def _many_files() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _files() -> int:
+    """How many files this process may have open."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if most == resource.RLIM_INFINITY else most
+
+
+def commit_of(seats: int, files: int) -> int:
+    """How many tasks are put on record at once by a process that may have so many files open, of which each seat needs one."""
+    return max(1, min(_COMMIT, (files - seats) // 4))
 
 
 def _say(text: str) -> None:

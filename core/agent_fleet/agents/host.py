@@ -23,7 +23,6 @@ from agent_fleet.queue.store import Place
 _LOOK = 1.0  # seconds between two looks at the inbox and at the money while seats are empty or calls are made
 _TELL = 0.5  # seconds between two writes of the report
 _BATCH = 64  # tasks of one look at the inbox: the first agents start while the others are still claimed
-_COMMIT = 256  # tasks that are put on record at once: each has its lease's file open meanwhile
 _ADVICES = 2  # times that an agent is told what is missing before it is taken at its word
 _WALLS = ("limit", "overload", "auth")
 
@@ -37,11 +36,15 @@ class Kits(Protocol):
 
 
 class Terms(NamedTuple):
-    """What holds for every agent of a host: its model and tokens where its task says nothing."""
+    """What holds for every agent of a host: its model and tokens where its task says nothing.
+
+    `commit` is how many tasks are put on record at once: each has its lease's file open meanwhile.
+    """
 
     seats: int
     model: str
     tokens: int
+    commit: int
 
 
 class Host:
@@ -57,7 +60,7 @@ class Host:
         self._terms = terms
         self._say = say
         self._threads = ThreadPoolExecutor(4, "queue")
-        self._closings: Convoy[Closing, Place] = Convoy(partial(self._in_thread, desk.settle), _COMMIT)
+        self._closings: Convoy[Closing, Place] = Convoy(partial(self._in_thread, desk.settle), terms.commit)
         self._seated: set[asyncio.Task[None]] = set()
         self._lines: list[str] = []
         self._news = asyncio.Event()
