@@ -307,7 +307,11 @@ OutcomeKind = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What an attempt came to. `result` is what the agent said it observed; `resets_at` is known for some limits."""
+    """What an attempt came to. `result` is what the agent said it observed; `resets_at` is known for some limits.
+
+    `limit` is the kind of a limit in the provider's words; `model` the one model that it holds for, empty where it holds for
+    all work of the account, or where that is not known.
+    """
 
     kind: OutcomeKind
     reason: str = ""
@@ -315,6 +319,7 @@ class Outcome:
     session: str = ""
     usage: Usage = field(default_factory=Usage)
     limit: str = ""
+    model: str = ""
     resets_at: float | None = None
 
 

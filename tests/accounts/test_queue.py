@@ -16,55 +16,13 @@ from agent_fleet.accounts.cooldowns import Cooldown
 from agent_fleet.accounts.values import Window
 from agent_fleet.accounts.windows import checked
 from agent_fleet.model import Ceiling, Outcome
-from agent_fleet.queue import records
-from agent_fleet.run.accounts import Rooms
-from agent_fleet.run.clerk import closing
+from agent_fleet.run.accounts import Rooms, told
+from agent_fleet.run.clerk import closing, is_news, scopes
 from agent_fleet.run.vigil import Vigil
 from support.accounts import fresh, work_tree
 from support.estate import Estate
 from support.procs import PATIENCE, wait_until
-
-SETTINGS = """
-[run]
-stagger = 0
-grace = 2
-[accounts]
-{accounts}
-[provider.claude]
-binary = "{binary}"
-[provider.codex]
-binary = "{codex}"
-"""
-
-
-class Yard(Estate):
-    """An estate with a queue."""
-
-    def open(self, *lines: str) -> Yard:
-        self.json("init")
-        text = SETTINGS.format(accounts="\n".join(lines), binary=self.binaries["claude"], codex=self.binaries["codex"])
-        (self.dir / "config.toml").write_text(text)
-        return self
-
-    def work(self, *options: str, status: int = 0) -> str:
-        answer = self.fleet("run", "--force", *options)
-        assert answer.status == status, answer
-        return answer.out + answer.err
-
-    def records(self, task: str) -> list[dict[str, Any]]:
-        return records.outcomes(self.queue(), task)
-
-    def accounts(self) -> list[str]:
-        """Under which account each call of the stand-in was made."""
-        return [Path(call["env"]["CLAUDE_CONFIG_DIR"]).name for call in self.stand_in.calls()]
-
-
-@pytest.fixture
-def yard(top: Path, server: Any, monkeypatch: pytest.MonkeyPatch) -> Yard:
-    monkeypatch.setattr(Estate, "server", server)
-    found = Yard(top, claude=2)
-    found.ready(left={"claude-1": 80.0, "claude-2": 80.0})
-    return found
+from support.yard import Yard
 
 
 def test_each_worker_has_an_account_and_gives_it_back(yard: Yard) -> None:
@@ -281,3 +239,52 @@ def test_a_window_that_was_filled_again_since_it_was_seen_says_nothing() -> None
     weekly = Window(id="seven_day", kind="weekly", remaining=40.0, resets_at=now + 5)
     assert checked(replace(reading, windows=(spent,)), "x", now).status == "unavailable"
     assert [w.id for w in checked(replace(reading, windows=(spent, weekly)), "x", now).windows] == ["seven_day"]
+
+
+def test_what_a_limit_closes_and_what_is_news_of_it() -> None:
+    def limit(model: str = "", **more: Any) -> Outcome:
+        return Outcome(kind="limit", model=model, **more)
+
+    assert scopes(limit(), "opus") == ("",)
+    assert scopes(limit("opus"), "claude-opus-4-8") == ("opus",)
+    assert scopes(limit("opus"), "") == ("opus",)
+    assert scopes(limit("opus"), "best") == ("opus", "best")  # else it would be started again at once
+    assert scopes(Outcome(kind="auth", model="opus"), "opus") == ("",)
+
+    def closed(reason: str, expires: float = 90.0, resets_at: float | None = None) -> Cooldown:
+        return Cooldown(profile="p", reason=reason, created=0.0, expires=expires, resets_at=resets_at)
+
+    assert is_news(limit(), None, 50.0)
+    assert is_news(limit(), closed("limit", expires=40.0), 50.0)
+    assert not is_news(limit(), closed("limit"), 50.0)  # it was on its way to the same wall
+    assert is_news(limit(resets_at=80.0), closed("limit"), 50.0)
+    assert not is_news(limit(resets_at=80.0), closed("limit", resets_at=90.0), 50.0)
+    assert not is_news(limit(resets_at=80.0), closed("auth: refused"), 50.0)
+    assert is_news(Outcome(kind="auth"), closed("limit", resets_at=90.0), 50.0)
+
+
+def test_whether_a_time_is_the_end_of_a_limit_or_merely_the_next_try_is_told() -> None:
+    now = time.time()
+
+    def words(resets_at: float | None, reason: str = "limit five_hour: used up") -> str:
+        return told(Cooldown(profile="p", reason=reason, created=now, expires=now + 60, resets_at=resets_at))
+
+    assert "tried again" not in words(now + 60)
+    assert "when it is tried again, as nobody said when the limit ends: limit five_hour" in words(None)
+    assert "when it is tried again; the limit was said to end" in words(now + 99999)
+    assert "tried again" not in words(None, "my own reason")
+
+
+def test_held_tasks_are_waited_for_no_longer_than_their_accounts() -> None:
+    now = [0.0]
+    vigil = Vigil(lambda: now[0])
+    assert vigil.may_hold(is_sure=False, longest=21600.0)
+    now[0] = 299.0
+    assert vigil.may_hold(is_sure=False, longest=21600.0)
+    now[0] = 300.0
+    assert not vigil.may_hold(is_sure=False, longest=21600.0)
+    assert vigil.may_hold(is_sure=True, longest=21600.0)
+    now[0] = 21600.0
+    assert not vigil.may_hold(is_sure=True, longest=21600.0)
+    vigil.over()
+    assert vigil.may_hold(is_sure=False, longest=21600.0)

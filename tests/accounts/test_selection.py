@@ -220,7 +220,10 @@ def test_with_the_scope_of_a_provider_one_account_that_cannot_be_proved_closes_t
 def test_a_cooldown_of_one_model_closes_only_that() -> None:
     closed = {"a": [Cooldown(profile="a", reason="x", created=NOW, expires=NOW + 9, scope="opus")]}
     given_ = situation({"a": {}}, cooldowns=closed)
-    assert (code(given_, model="opus"), code(given_, model="haiku"), code(given_)) == ("cooldown", "fresh", "fresh")
+    names = ("opus", "Claude-Opus-4.8[1m]", "opusplan", "haiku", None, "")
+    assert [code(given_, model=name) for name in names] == ["cooldown"] * 3 + ["fresh"] * 2 + ["cooldown"]
+    verdict = selection.judge(given_.registry.profile("a"), asked(model="opus"), given_)
+    assert verdict.words == "closed to opus for another 9.0 s: x"
 
 
 def test_a_pool_bound_to_projects_lends_its_accounts_to_no_other() -> None:

@@ -288,6 +288,52 @@ def test_a_limit_that_only_the_text_names_has_the_texts_kind_and_reset(tmp_path:
     assert (outcome.kind, outcome.limit, outcome.resets_at) == ("limit", "spend", NOW + 7200)
 
 
+@pytest.mark.parametrize(
+    ("kind", "model"),
+    [
+        ("seven_day_opus", "opus"),
+        ("seven_day_sonnet", "sonnet"),
+        ("seven_day", ""),
+        ("five_hour", ""),
+        ("seven_day_overage_included", ""),
+        ("a_window_of_next_year", ""),
+    ],
+)
+def test_a_limit_is_of_one_model_only_where_its_kind_is_known_to_be(tmp_path: Path, kind: str, model: str) -> None:
+    info = {"status": "rejected", "rateLimitType": kind, "resetsAt": NOW + 60}
+    event = json.dumps({"type": "rate_limit_event", "rate_limit_info": info})
+    last = result("You've hit your limit", is_error=True, api_error_status=429, api_error="usage_limit_reached")
+    outcome = judge(tmp_path, init(), event, last, ended=Exit(code=1))
+
+    assert (outcome.kind, outcome.limit, outcome.model) == ("limit", kind, model)
+
+
+@pytest.mark.parametrize(
+    ("error", "goes_on", "kind"),
+    [
+        ("rate_limit", None, "limit"),
+        ("rate_limit", "b", "limit"),
+        ("rate_limit", "a", "done"),
+        ("authentication_failed", None, "auth"),
+        ("authentication_failed", "b", "done"),
+        ("server_error", None, "done"),
+        ("invalid_request", None, "done"),
+    ],
+)
+def test_what_ended_a_subagent_of_a_crew_counts_unless_it_came_to_work_again(
+    tmp_path: Path, error: str, goes_on: str | None, kind: str
+) -> None:
+    lines = [init(), assistant("no", error=error, is_api_error_message=True, parent_tool_use_id="a")]
+    lines += [assistant("did it", parent_tool_use_id=goes_on)] if goes_on else []
+    lines += [result("all have ended")]
+    crew = ClaudeReader(job(tmp_path), lambda: NOW, members=True)
+    feed(crew, lines)
+    assert crew.outcome(Exit(code=0)).kind == kind
+    alone = reader(tmp_path)
+    feed(alone, lines)
+    assert alone.outcome(Exit(code=0)).kind != "limit"
+
+
 def test_a_warning_about_a_window_is_no_limit(tmp_path: Path) -> None:
     warning = {
         "type": "rate_limit_event",

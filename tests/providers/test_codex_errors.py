@@ -124,3 +124,20 @@ def test_a_note_about_a_retry_tells_which_and_why(text: str, which: str, why: st
 @pytest.mark.parametrize("text", ["", "Reconnecting", "Quota exceeded.", "He wrote: Reconnecting... 1/5 (x)"])
 def test_another_message_is_no_note_about_a_retry(text: str) -> None:
     assert retry(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        (
+            "You’ve hit your usage limit for GPT-5.3-Codex-Spark. Switch to another model now, or try again at 9:13 PM.",
+            "GPT-5.3-Codex-Spark",
+        ),
+        ("You've hit your usage limit for gpt-x. Switch to another model now, or try again later.", "gpt-x"),
+        ("You’ve hit your usage limit. Upgrade to Pro (https://x.example) or try again at 9:13 PM.", ""),
+        ("You've hit your usage limit for this month. Try again later.", ""),
+        ("rate limit exceeded: Please try again in 20s.", ""),
+    ],
+)
+def test_a_limit_is_of_one_model_where_the_sentence_offers_the_others(text: str, model: str) -> None:
+    assert classify(text, NOW, worked=True).model == model

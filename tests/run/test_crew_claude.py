@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,42 +10,14 @@ from pathlib import Path
 import pytest
 
 from agent_fleet import process
-from support.claude_lab import Lab
-from support.model_server import Call, ModelServer, Reply, Turn, bash, say
+from support.claude_lab import Lab, host
+from support.model_server import ModelServer
 from support.procs import wait_until
 from support.runs import attempts_of
 
 pytestmark = pytest.mark.real_cli
 
 LANE = ("--lane", "subagent")
-
-
-def worker(turn: Turn, *, work: str = "echo did {task} by {name}; sleep 0.3") -> Reply:
-    """One subagent: it claims, works and reports under the name it was given, until there is nothing for it."""
-    name = turn.prompt.split()[3].rstrip(".")
-    said = turn.results[-1] if turn.results else ""
-    if claimed := re.match(r"(t\d+) is yours", said):
-        return bash(work.format(task=claimed[1], name=name))
-    if did := re.match(r"did (t\d+)", said):
-        return bash(f"fleet done {did[1]} --agent {name} --result '{said.strip()}'")
-    if "no task can be claimed" in said or "gives out no more" in said:
-        return say(f"{name}: nothing is left")
-    return bash(f"fleet claim {name}")
-
-
-def host(turn: Turn) -> Reply:
-    """The session itself: it starts the subagents that its brief asks for, and nothing else."""
-    if turn.prompt.startswith("Your name is r"):
-        return worker(turn)
-    named = re.search(r"Their names are ([^:]+):", turn.prompt)
-    if named and not turn.results:
-        (kind,) = re.findall(r"subagents of the type (\S+),", turn.prompt)
-        calls = [
-            Call("Agent", {"description": name, "prompt": f"Your name is {name}. Begin.", "subagent_type": kind})
-            for name in named[1].split(", ")
-        ]
-        return Reply(calls)
-    return say("all have ended")
 
 
 @pytest.fixture

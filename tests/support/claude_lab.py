@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from support import claude_cli
-from support.model_server import ModelServer, Reply, Tokens, Turn, say
+from support.model_server import Call, ModelServer, Reply, Tokens, Turn, bash, say
 from support.runs import Site
 
 CONFIG = """
@@ -54,3 +55,33 @@ def verdict(turn: Turn, text: str, word: str = "DONE") -> Reply:
 def task_of(turn: Turn) -> str:
     (task,) = set(re.findall(r"exactly one task, (t\d+)\.", turn.prompt))
     return str(task)
+
+
+def worker(turn: Turn, *, work: str = "echo did {task} by {name}; sleep 0.3") -> Reply:
+    """One subagent: it claims, works and reports under the name it was given, until there is nothing for it."""
+    name = turn.prompt.split()[3].rstrip(".")
+    said = turn.results[-1] if turn.results else ""
+    if claimed := re.match(r"(t\d+) is yours", said):
+        return bash(work.format(task=claimed[1], name=name))
+    if did := re.match(r"did (t\d+)", said):
+        return bash(f"fleet done {did[1]} --agent {name} --result '{said.strip()}'")
+    if "no task can be claimed" in said or "gives out no more" in said:
+        return say(f"{name}: nothing is left")
+    return bash(f"fleet claim {name}")
+
+
+def host(turn: Turn, instead: Callable[[Turn], Any] = lambda _: None) -> Any:
+    """The session itself: it starts the subagents that its brief asks for, and nothing else. `instead` may answer first."""
+    if (other := instead(turn)) is not None:
+        return other
+    if turn.prompt.startswith("Your name is r"):
+        return worker(turn)
+    named = re.search(r"Their names are ([^:]+):", turn.prompt)
+    if named and not turn.results:
+        (kind,) = re.findall(r"subagents of the type (\S+),", turn.prompt)
+        calls = [
+            Call("Agent", {"description": name, "prompt": f"Your name is {name}. Begin.", "subagent_type": kind})
+            for name in named[1].split(", ")
+        ]
+        return Reply(calls)
+    return say("all have ended")

@@ -29,19 +29,21 @@ def bash(command: str, **more: Any) -> Reply:
 
 
 def exhausted(window: str, resets_at: int) -> Fault:
-    """The answer to a subscription that has used up a window (`five_hour`, `seven_day`)."""
-    short = {"five_hour": "5h", "seven_day": "7d"}[window]
+    """The answer to a subscription that has used up a window (`five_hour`, `seven_day`, or that of a model: `seven_day_opus`)."""
     prefix = "anthropic-ratelimit-unified"
     headers = {
         f"{prefix}-status": "rejected",
         f"{prefix}-reset": str(resets_at),
         f"{prefix}-representative-claim": window,
-        f"{prefix}-{short}-status": "rejected",
-        f"{prefix}-{short}-reset": str(resets_at),
-        f"{prefix}-{short}-utilization": "1.0",
         f"{prefix}-overage-status": "rejected",
         f"{prefix}-overage-disabled-reason": "org_level_disabled",
     }
+    for name, short in (("five_hour", "5h"), ("seven_day", "7d")):
+        headers |= {
+            f"{prefix}-{short}-status": "rejected" if name == window else "allowed",
+            f"{prefix}-{short}-reset": str(resets_at),
+            f"{prefix}-{short}-utilization": "1.0" if name == window else "0.3",
+        }
     return Fault(429, "rate_limit_error", "This request would exceed your account's rate limit.", headers)
 
 

@@ -2,7 +2,8 @@
 
 What it does is told by `told.json` beside it: `session` (the conversation it says it has), `sleep` (seconds), `until` (a file that
 must be there first), `more` (payloads
-of further calls of the session's hook), `status`.
+of further calls of the session's hook), `status`. Dispatched by a run it also knows `claims` (it works as a crew does) and `limits`
+(by the name of a home, the limit that it meets: `rateLimitType`, `resetsAt`).
 """
 
 from __future__ import annotations
@@ -44,9 +45,27 @@ if "--output-format" in sys.argv:
     nonce = (re.findall(r"FLEET-([0-9a-z]+) DONE", record["stdin"]) or ["none"])[-1]
     keep("call")
     print(json.dumps({"type": "system", "subtype": "init", "session_id": session, "cwd": os.getcwd()}), flush=True)
+    def fleet(*words):
+        code = "from agent_fleet.cli import main; main()"
+        done = subprocess.run([sys.executable, "-c", code, *words, "--json"], capture_output=True, text=True)
+        return json.loads(done.stdout) if done.returncode == 0 else None
+    took, limit = [], told.get("limits", {}).get(os.path.basename(home))
+    while told.get("claims") and not (limit and took) and (found := fleet("claim", os.environ["FLEET_AGENT"])):
+        took.append(found["id"])
+        if not limit:
+            fleet("done", found["id"], "--result", "did it")
+    with open(f"{here}/took-{time.time_ns()}.json", "w") as file:
+        json.dump({"took": took, "home": home}, file)
     time.sleep(told.get("sleep", 0))
     while not os.path.exists(told.get("until", here)):
         time.sleep(0.02)
+    if limit:
+        info = {"status": "rejected", **limit}
+        print(json.dumps({"type": "rate_limit_event", "rate_limit_info": info, "session_id": session}))
+        print(json.dumps({"type": "result", "subtype": "success", "is_error": True, "terminal_reason": "api_error",
+                          "api_error_status": 429, "api_error": "usage_limit_reached", "session_id": session,
+                          "result": "You've hit your limit"}), flush=True)
+        sys.exit(1)
     print(json.dumps({"type": "result", "subtype": "success", "is_error": False, "session_id": session,
                       "num_turns": 1, "result": f"did it\n\nFLEET-{nonce} DONE", "usage": {}}), flush=True)
     sys.exit(0)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +21,45 @@ LONGEST = 86400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cooldown:
-    """A profile closed until `expires`. `scope` is a model's name where only work for that model waits; else empty."""
+    """A profile closed until `expires`. `scope` is a model's name where only work for that model waits; else empty.
+
+    `resets_at` is when its limit was said to end; None where nobody said so, and it is merely tried again then.
+    """
 
     profile: str
     reason: str
     created: float
     expires: float
     scope: str = ""
+    resets_at: float | None = None
+
+    @property
+    def what(self) -> str:
+        """What is closed of it, in words that follow `closed`."""
+        return f" to {self.scope}" if self.scope else ""
+
+
+def concerns(scope: str, model: str | None) -> bool:
+    """Whether work for a model waits for what is closed under this scope. Pure.
+
+    Providers and people name a model by a longer or a shorter name, so one that holds the other is the same. An empty model is
+    not known, and may be any; None is work of which some is for another model.
+    """
+    if not scope:
+        return True
+    if model is None:
+        return False
+    mine, other = _plain(scope), _plain(model)
+    return mine in other or other in mine
+
+
+def concerning(found: Iterable[Cooldown], model: str | None) -> list[Cooldown]:
+    """Those of a profile's cooldowns that work for this model waits for."""
+    return [each for each in found if concerns(each.scope, model)]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def record(cooldown: Cooldown) -> dict[str, Any]:
@@ -38,6 +71,7 @@ def record(cooldown: Cooldown) -> dict[str, Any]:
         "created_at": iso(cooldown.created),
         "expires_unix": cooldown.expires,
         **({"scope": cooldown.scope} if cooldown.scope else {}),
+        **({} if cooldown.resets_at is None else {"resets_unix": cooldown.resets_at}),
     }
 
 
@@ -53,6 +87,7 @@ def parse(found: Mapping[str, Any], stem: str) -> Cooldown:
         created=seconds(found.get("created_at"), "created_at"),
         expires=moment(found.get("expires_unix"), "expires_unix"),
         scope=scope,
+        resets_at=None if found.get("resets_unix") is None else moment(found["resets_unix"], "resets_unix"),
     )
 
 
@@ -76,12 +111,15 @@ class Cooldowns:
                 found.setdefault(cooldown.profile, []).append(cooldown)
         return found
 
-    def last(self, profile: str) -> Cooldown | None:
-        """The last one of a whole profile, whether it is over or not."""
-        return self._one(profile)
+    def last(self, profile: str, scope: str = "") -> Cooldown | None:
+        """The last one of a profile under this scope, whether it is over or not."""
+        return self._one(_stem(profile, scope))
 
-    def begin(self, profile: str, reason: str, length: float, *, scope: str = "", most: float = LONGEST) -> Cooldown:
-        """Close a profile for `length` seconds. Raises FleetError (`bad_input`) beyond 1 to `most` seconds."""
+    def begin(
+        self, profile: str, reason: str, length: float, *, scope: str = "", resets_at: float | None = None
+    ) -> Cooldown:
+        """Close a profile for `length` seconds. Raises FleetError (`bad_input`) beyond 1 second to a day."""
+        most = LONGEST
         if not 1 <= length <= most:
             raise FleetError(
                 "bad_input", f"a cooldown lasts 1 to {most:.0f} seconds, not {length:.0f}", hint="ask less"
@@ -89,7 +127,9 @@ class Cooldowns:
         if not 1 <= len(reason) <= 128 or not reason.isprintable():
             raise FleetError("bad_input", "a reason is 1-128 printable characters", hint="say it in one line")
         now = time.time()
-        made = Cooldown(profile=profile, reason=reason, created=now, expires=now + length, scope=scope)
+        made = Cooldown(
+            profile=profile, reason=reason, created=now, expires=now + length, scope=scope, resets_at=resets_at
+        )
         self.vault.write((DIRECTORY, f"{_stem(profile, scope)}.json"), record(made))
         return made
 

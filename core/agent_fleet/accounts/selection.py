@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agent_fleet.accounts import proofs, quota, unfinished
-from agent_fleet.accounts.cooldowns import Cooldown
+from agent_fleet.accounts.cooldowns import Cooldown, concerning
 from agent_fleet.accounts.pins import Pin
 from agent_fleet.accounts.registry import Registry
 from agent_fleet.accounts.values import Lease, Profile, Proof
@@ -23,14 +23,14 @@ _UNSEEN = ("credential_source_changed", "fresh_remote_identity_proof_required", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked. The pool `explicit` is any pool; `model` matters to cooldowns of one model alone."""
+    """What is asked. The pool `explicit` is any pool; `model` matters to cooldowns of one model alone: see `concerns`."""
 
     task: str
     pool: str
     workspace: str
     provider: str | None = None
     profile: str | None = None
-    model: str = ""
+    model: str | None = ""
     ignore_reserve: bool = False
 
 
@@ -198,12 +198,12 @@ def _project(profile: Profile, request: Request, situation: Situation) -> _Reaso
 
 
 def _cooldown(profile: Profile, request: Request, situation: Situation) -> _Reason | None:
-    closing = [each for each in situation.cooldowns.get(profile.id, ()) if each.scope in ("", request.model)]
+    closing = concerning(situation.cooldowns.get(profile.id, ()), request.model)
     if not closing:
         return None
     last = max(closing, key=lambda each: each.expires)
     left = duration(last.expires - situation.now)
-    return "cooldown", f"closed for another {left}: {last.reason}", True
+    return "cooldown", f"closed{last.what} for another {left}: {last.reason}", True
 
 
 def _room(profile: Profile, request: Request, situation: Situation) -> _Reason | None:

@@ -46,7 +46,7 @@ class Desk:
         self._config = config
         self._owner = owner
         self._share = share
-        self._only = Only(share.run) if share.run else None
+        self._only = Only(share.run, share.pools) if share.is_narrow else None
         self._table = table
         self._provider = provider
         self._next_reclaim = 0.0

@@ -86,6 +86,7 @@ class HostReader:
             session=found.session,
             usage=rest,
             limit=found.limit,
+            model=found.model,
             resets_at=found.resets_at,
         )
 
@@ -120,6 +121,7 @@ def _outcome(told: Mapping[str, Any]) -> Outcome:
         result=text("result"),
         session=text("session"),
         limit=text("limit"),
+        model=text("model"),
         resets_at=float(resets) if isinstance(resets, int | float) and not isinstance(resets, bool) else None,
     )
 

@@ -81,7 +81,9 @@ def _of_its_share(shared: Shared, wanted: Wanted) -> tuple[Wanted, Only | None]:
     from agent_fleet.queue import share
 
     mine = share.parse(told)
-    return (lambda *track: mine.wanted(*track) and wanted(*track)), Only(mine.run) if mine.run else None
+    return (lambda *track: mine.wanted(*track) and wanted(*track)), Only(
+        mine.run, mine.pools
+    ) if mine.is_narrow else None
 
 
 def _refuse_the_dismissed(queue: Queue, holder: lease.Owner) -> None:

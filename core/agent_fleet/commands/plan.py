@@ -58,7 +58,7 @@ def plan(shared: Shared, wishes: Wishes, *, count: bool = False) -> None:
     lease.reclaim(queue, lapse=shared.config.get("queue.lapse"))
     access = Access(shared.root, shared.config, shared.plugins, shared.environ, wishes.pool)
     at_work = roster.at_work(queue)
-    seen = outlook.look(queue, shared.config, shared.plugins, wishes, at_work=at_work, rooms=access.rooms)
+    seen = outlook.look(queue, shared.config, shared.plugins, wishes, at_work=at_work, rooms=access.at_large)
     for warning in seen.warnings:
         shared.warn(warning)
     first = _first(shared, seen) if not count else []

@@ -129,7 +129,8 @@ def _from_budget(shared: Shared, task: Task, runs: list[Run]) -> list[dict[str, 
 def _from_accounts(shared: Shared, task: Task, seen: Outlook, wishes: Wishes) -> list[dict[str, Any]]:
     """Why no account can take it now, account by account; nothing where one can, or where none is needed."""
     access = Access(shared.root, shared.config, shared.plugins, shared.environ, wishes.pool)
-    rooms = access.rooms(seen.routes.provider_for(task.need, task.provider), pool=task.pool)
+    provider = seen.routes.provider_for(task.need, task.provider)
+    rooms = access.rooms(provider, pool=task.pool, model=access.model(provider, task.model))
     if rooms is None or rooms.free:
         return []
     if not rooms.rows:

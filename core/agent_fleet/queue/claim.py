@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from agent_fleet.errors import FleetError
@@ -20,12 +20,16 @@ Held = tuple[str, int, str, str, str]
 
 
 class Only:
-    """Lets nothing through but the tasks of one deployment. What a task belongs to never changes, so each is read once."""
+    """Lets nothing through but the tasks of one deployment, or those with one of these wishes for a pool of accounts.
 
-    __slots__ = ("_known", "run")
+    What a task belongs to and wishes for never changes, so each is read once.
+    """
 
-    def __init__(self, run: str) -> None:
+    __slots__ = ("_known", "pools", "run")
+
+    def __init__(self, run: str = "", pools: Collection[str] | None = None) -> None:
         self.run = run
+        self.pools = pools
         self._known: dict[str, bool] = {}
 
     def passes(self, queue: Queue, task: str, path: str) -> bool:
@@ -34,13 +38,14 @@ class Only:
             body = queue.body(path, task)
             if body is None:
                 return False
-            self._known[task] = body.get("run") == self.run
+            is_of_run = not self.run or body.get("run") == self.run
+            self._known[task] = is_of_run and (self.pools is None or body.get("pool", "") in self.pools)
         return self._known[task]
 
 
 class Rules(NamedTuple):
     """What limits a claim: `host_max` tasks of one host at once; `holds` are the ids that wait, each with its reason;
-    `only` leaves all but one deployment's tasks alone.
+    `only` leaves all tasks alone that it does not let through.
     """
 
     host_max: Callable[[str], int]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from agent_fleet.accounts import places, selection
+from agent_fleet.accounts.cooldowns import Cooldown, concerning
 from agent_fleet.accounts.ports import ProviderPort
 from agent_fleet.accounts.probing import Prober
 from agent_fleet.accounts.registrar import Registrar
@@ -22,7 +23,7 @@ from agent_fleet.plan import SHELL
 from agent_fleet.plugins import Plugins
 
 AUTH = "auth"  # how the reason of a cooldown begins that time does not end
-_UNKNOWN = 300.0  # seconds that a run waits for accounts of which nobody can say when they open
+UNKNOWN = 300.0  # seconds that a run waits for accounts of which nobody can say when they open
 
 Look = Callable[[Prober, list[Profile]], None]
 
@@ -32,7 +33,7 @@ class Rooms:
     """How the accounts of a pool stand for one provider: a row for each, how many workers they can take now, and why no more.
 
     `opens` says when a closed one opens by itself, where that is known. `is_waiting` says that waiting may help, at
-    most for `patience` seconds.
+    most for `patience` seconds; `is_busy` that one of them merely has no place left, and may have one at any time.
     """
 
     pool: str
@@ -40,6 +41,7 @@ class Rooms:
     rows: tuple[Ceiling, ...] = ()
     opens: Mapping[str, float] = field(default_factory=dict)
     is_waiting: bool = False
+    is_busy: bool = False
     patience: float = 0.0
     fault: str = ""
 
@@ -105,14 +107,25 @@ class Access:
         except KeyError:
             return ""
 
-    def request(self, pool: str, provider: str, task: str = "", model: str = "") -> Request:
+    def request(self, pool: str, provider: str, task: str = "", model: str | None = "") -> Request:
         return Request(task=task, pool=pool, provider=provider, workspace=self.root, model=model)
 
-    def rooms(self, provider: str, *, pool: str = "", kept: str = "", look: Look | None = None) -> Rooms | None:
+    def at_large(self, provider: str, is_crewed: bool, *, kept: str = "", look: Look | None = None) -> Rooms | None:
+        """The rooms that a plan counts with, in the run's own pool.
+
+        A crew runs one model whatever its tasks wish for. Where tasks are dispatched one by one an account counts that is
+        open for some model: the others are held by `Clerk.keep`.
+        """
+        return self.rooms(provider, kept=kept, model=self.model(provider, "") if is_crewed else None, look=look)
+
+    def rooms(
+        self, provider: str, *, pool: str = "", kept: str = "", model: str | None = None, look: Look | None = None
+    ) -> Rooms | None:
         """How the accounts for a provider stand; None where tasks of it need none.
 
-        `kept` is the one account that a run without rotation stays with. `look` looks at accounts that have not been looked at
-        lately; without it that is waited for.
+        `model` is what a task will run with, empty if that is not known; None asks for work of whatever model. `kept` is
+        the one account that a run without rotation stays with. `look` looks at accounts that have not been looked at lately;
+        without it that is waited for.
         """
         name = self.pool(pool)
         if not name or provider == SHELL:
@@ -120,11 +133,12 @@ class Access:
         try:
             router, port = self.router()
             rotates = self.rotates(port, provider)
-            situation = _situation(router, self.request(name, provider), look or _at_once)
+            request = self.request(name, provider, model=model)
+            situation = _situation(router, request, look or _at_once)
         except FleetError as error:
             return Rooms(pool=name, provider=provider, fault=f"accounts: {error.message}")
         longest = float(self.config.get("run.max_wait"))
-        return rooms_of(situation, self.request(name, provider), rotates=rotates, kept=kept, longest=longest)
+        return rooms_of(situation, request, rotates=rotates, kept=kept, longest=longest)
 
 
 def sole_provider(config: Config, environ: Mapping[str, str], pool: str) -> str:
@@ -146,22 +160,24 @@ def rooms_of(situation: Situation, request: Request, *, rotates: bool, kept: str
     only = "" if rotates else kept or (best.profile if best else "")
     rows: list[Ceiling] = []
     known: dict[str, float] = {}
-    hopeful, patience = False, 0.0
+    hopeful, is_busy, patience = False, False, 0.0
     for verdict in verdicts:
         profile = situation.registry.profile(verdict.profile)
         until = opens(verdict, request, situation)
-        rows.append(_row(verdict, profile, until, only))
+        rows.append(_row(verdict, profile, request, situation, only))
         if not verdict.eligible and _may_open(verdict, request, situation) and only in ("", verdict.profile):
             hopeful = True
+            is_busy = is_busy or verdict.code == "no_capacity"
             known |= {} if until is None else {verdict.profile: until}
             is_sure = until is not None or verdict.code == "no_capacity"
-            patience = max(patience, longest if is_sure else min(longest, _UNKNOWN))
+            patience = max(patience, longest if is_sure else min(longest, UNKNOWN))
     return Rooms(
         pool=request.pool,
         provider=request.provider or "",
         rows=tuple(rows),
         opens=known,
         is_waiting=hopeful,
+        is_busy=is_busy,
         patience=patience,
     )
 
@@ -169,31 +185,41 @@ def rooms_of(situation: Situation, request: Request, *, rotates: bool, kept: str
 def opens(verdict: Verdict, request: Request, situation: Situation) -> float | None:
     """When a closed account opens by itself, as far as that is known."""
     if verdict.code == "cooldown":
-        return max(
-            (each.expires for each in situation.cooldowns[verdict.profile] if each.scope in ("", request.model)),
-            default=None,
-        )
+        return max((each.expires for each in _closing(verdict, request.model, situation)), default=None)
     return verdict.resets_at if verdict.code in ("quota_reserve", "rate_limited") else None
 
 
-def _row(verdict: Verdict, profile: Profile, until: float | None, only: str) -> Ceiling:
+def _row(verdict: Verdict, profile: Profile, request: Request, situation: Situation, only: str) -> Ceiling:
     free = max(0, profile.max_concurrent - verdict.active) if verdict.eligible else 0
     words = f"{verdict.code}: {verdict.words}"
-    if verdict.code == "cooldown" and until is not None:
-        words = f"cooldown: closed until {_clock(until)}: {verdict.words.partition(': ')[2]}"
+    if verdict.code == "cooldown":
+        words = f"cooldown: {told(max(_closing(verdict, request.model, situation), key=lambda each: each.expires))}"
     elif verdict.eligible:
-        words = f"{free} of {profile.max_concurrent} free, {verdict.words}"
+        scoped = [told(each) for each in situation.cooldowns.get(profile.id, ()) if each.scope]
+        words = "; ".join([f"{free} of {profile.max_concurrent} free, {verdict.words}", *scoped])
     if free and only and profile.id != only:
         free, words = 0, f"not used beside {only}: accounts.rotation is off"
     return Ceiling(name=profile.id, workers=free, source="accounts", why=words)
 
 
+def told(cooldown: Cooldown) -> str:
+    """What is closed, until when, why, and whether that is when the limit ends or merely when it is tried again."""
+    until = _clock(cooldown.expires)
+    if cooldown.resets_at is None and cooldown.reason.startswith("limit"):
+        until += ", when it is tried again, as nobody said when the limit ends"
+    elif cooldown.resets_at is not None and cooldown.resets_at > cooldown.expires + 1:
+        until += f", when it is tried again; the limit was said to end {_clock(cooldown.resets_at)}"
+    return f"closed{cooldown.what} until {until}: {cooldown.reason}"
+
+
+def _closing(verdict: Verdict, model: str | None, situation: Situation) -> list[Cooldown]:
+    return concerning(situation.cooldowns.get(verdict.profile, ()), model)
+
+
 def _may_open(verdict: Verdict, request: Request, situation: Situation) -> bool:
     """Whether time alone may open it. A login that was refused waits for a person, whatever its cooldown says."""
-    closing = situation.cooldowns.get(verdict.profile, ()) if verdict.code == "cooldown" else ()
-    return verdict.is_waiting and not any(
-        each.reason.startswith(AUTH) for each in closing if each.scope in ("", request.model)
-    )
+    closing = _closing(verdict, request.model, situation) if verdict.code == "cooldown" else ()
+    return verdict.is_waiting and not any(each.reason.startswith(AUTH) for each in closing)
 
 
 def _situation(router: Router, request: Request, look: Look) -> Situation:
@@ -210,5 +236,6 @@ def _at_once(prober: Prober, due: list[Profile]) -> None:
 
 
 def _clock(at: float) -> str:
-    form = "%H:%M:%S" if abs(at - time.time()) < 43200 else "%a %H:%M"
+    ahead = abs(at - time.time())
+    form = "%H:%M:%S" if ahead < 43200 else "%a %H:%M" if ahead < 6 * 86400 else "%Y-%m-%d %H:%M"
     return time.strftime(form, time.localtime(at))

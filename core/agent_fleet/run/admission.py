@@ -10,7 +10,7 @@ from typing import NamedTuple
 from agent_fleet import machine
 from agent_fleet.config import Config
 from agent_fleet.errors import FleetError
-from agent_fleet.model import Hold
+from agent_fleet.model import Hold, Task
 from agent_fleet.plugins import LANES, PROVIDERS, Plugins
 from agent_fleet.queue import finish, holds, lease
 from agent_fleet.queue.claim import Claimed, Wanted
@@ -86,9 +86,10 @@ class Admission:
         self.lanes: set[str] = set()
         self.next_start = 0.0
         self._say = say
-        self.reasons = Reasons(queue, self.pacing, say, force=wishes.force)
+        self.reasons = Reasons(queue, self.pacing, say, force=wishes.force, longest=float(config.get("run.max_wait")))
         owner = lease.enlist(queue, run.identity, agent=f"{run.id}-driver", lane="")
-        self._vetting = Vetting(queue, config, plugins, owner, self.reasons.say_once, only=wishes.only)
+        self._routes = outlook.routes_of(config, plugins, wishes)
+        self._vetting = Vetting(queue, config, plugins, owner, self.reasons.say_once, only=wishes.only, keep=self._keep)
         self.marshal = Marshal(
             queue, self._vetting, self.pacing, self.spending, patience=config.get("run.first_claim"), asked=wishes.ask
         )
@@ -172,25 +173,35 @@ class Admission:
                 continue
             if self.marshal.settles(provider, {watcher.attempt.id for watcher in at_work}):
                 return Answer()
-            share = crews.share_of(seen.routes, lane, provider)._replace(run=self.wishes.only)
-            vacant = seen.vacant.get((lane, provider), 0)
-            if self._vetting.free(share.wanted, seen.board, vacant + 1) <= vacant or not self.pacing.may_start(
-                provider
-            ):
-                continue
-            lodging = None
-            if rooms := seen.rooms.get(provider):
-                found = self.clerk.call(provider, rooms.pool, self.clerk.name(f"{provider}-{self.started}"))
-                if not isinstance(found, Lodging):
-                    self.pacing.not_started(provider)
-                    self.reasons.say_once(f"account {provider}", f"no session of {provider} was started: {found.why}")
-                    continue
-                lodging = found
+            whole = crews.share_of(seen.routes, lane, provider)._replace(run=self.wishes.only)
             route = Route(self.plugins.offer(LANES, lane), self.plugins.offer(PROVIDERS, provider))
             asked = self.wishes.ask and berth.interactive
-            call = Call(route, min(berth.seats, room), berth.interactive, share, asked, lodging)
-            return self._call(call, seen, len(at_work))
+            for pool, share in crews.by_pool(whole, self._vetting.pools(whole), self.clerk.access.pool()):
+                call = Call(route, min(berth.seats, room), berth.interactive, share, asked)
+                if answer := self._muster_one(call, pool, seen, at_work):
+                    return answer
         return None
+
+    def _muster_one(self, call: Call, pool: str, seen: Outlook, at_work: Collection[Watcher]) -> Answer | None:
+        """Start a crew for the tasks of one pool, where one is due and an account of that pool takes it."""
+        provider = call.route.provider.name
+        vacant = crews.vacant((watcher.attempt for watcher in at_work), seen.board, call.share)
+        if self._vetting.free(call.share, seen.board, vacant + 1) <= vacant or not self.pacing.may_start(provider):
+            return None
+        if not pool:
+            return self._call(call, seen, len(at_work))
+        found = self.clerk.call(provider, pool, self.clerk.name(f"{provider}-{self.started}"))
+        if isinstance(found, Lodging):
+            return self._call(call._replace(lodging=found), seen, len(at_work))
+        self.pacing.not_started(provider)
+        self.reasons.say_once(f"account {provider} {pool}", f"no session of {provider} was started: {found.why}")
+        if pool == self.clerk.access.pool() or vacant:
+            return None
+        if isinstance(found, Hold):
+            self._vetting.hold(call.share, found)
+            return None
+        claimed = self._vetting.claim_one(call.share)
+        return None if claimed is None else self._without_account(claimed, found)
 
     def _call(self, call: Call, seen: Outlook, at_work: int) -> Answer:
         provider = call.route.provider.name
@@ -243,6 +254,9 @@ class Admission:
     def adopt(self, attempt: Attempt) -> None:
         """Know of a worker that another driver had started, and see that its account is leased to it."""
         self.lanes.add(attempt.lane)
+        self._tasks |= {attempt.task} - {
+            ""
+        }  # if it comes back it is a task of this run, which may try it as often as any
         self.clerk.bind(attempt)
 
     def _has_started(self, attempt: Attempt) -> None:
@@ -251,6 +265,10 @@ class Admission:
         self.started += 1
         self._misses = 0
         self.next_start = time.monotonic() + self.stagger
+
+    def _keep(self, task: Task) -> Hold | None:
+        """Why a task that would be dispatched waits for an account."""
+        return self.clerk.keep(task, self._routes.provider_for(task.need, task.provider))
 
     def _dispatch(self, seen: Outlook, at_work: int) -> Answer | None:
         claimed = self._vetting.claim(_room(seen), seen.board, self._hand_back)

@@ -7,10 +7,11 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from agent_fleet import identity
 from agent_fleet.accounts import audit, outputs
-from agent_fleet.accounts.cooldowns import LONGEST, Cooldown, Cooldowns
+from agent_fleet.accounts.cooldowns import LONGEST, Cooldown, Cooldowns, concerns
 from agent_fleet.accounts.outfit import Outfit, outfit
 from agent_fleet.accounts.ports import ProviderPort
 from agent_fleet.accounts.probing import Prober
@@ -32,9 +33,14 @@ from agent_fleet.run.roster import Attempt
 from agent_fleet.text import line
 
 CLOSING: Final = ("limit", AUTH)
+HELD: Final = "accounts"  # the source of a hold on a task for which no account is free
+UNSURE: Final = "unseen accounts"  # the same where nobody can say that one will be
 _GLANCE = 1.0  # seconds that the loop of a run waits for a look at accounts before it goes on without
+_FRESH = 2.0  # seconds for which what is known of the accounts is good enough to hold a task by
+_AGAIN = 10.0  # seconds after which a held task is looked at again, since a person may have opened an account meanwhile
 _RETRY = 15.0  # seconds after which a task is tried again whose pool had no account, where nobody says when it will
 _REST = 3600.0  # seconds for which an account is closed whose login was refused
+_FARTHEST = 400 * 86400.0  # seconds from now within which a limit may be said to end
 _DOUBLINGS = 30.0  # the longest closing where nobody says when a limit ends, in units of `run.backoff`
 
 
@@ -69,16 +75,31 @@ class Clerk:
         self._run = run  # the mark of the run, which no other project has
         self._kept: dict[tuple[str, str], str] = {}
         self._looking: threading.Thread | None = None
+        self._seen: dict[tuple[str, str, str], tuple[float, Rooms | None]] = {}
 
     def name(self, what: str) -> str:
         """What the lease of a worker of this run is called: people read it in `fleet lease list`."""
         project = os.path.basename(self.access.root)[:100]
         return "".join(char if char.isprintable() else "?" for char in f"{project} {what} {self._run}")
 
-    def rooms(self, provider: str) -> Rooms | None:
+    def rooms(self, provider: str, is_crewed: bool) -> Rooms | None:
         """How the accounts of the run's own pool stand. A look at one that takes long is not waited for."""
         kept = self._kept.get((self.access.pool(), provider), "")
-        return self.access.rooms(provider, kept=kept, look=self._glance)
+        return self.access.at_large(provider, is_crewed, kept=kept, look=self._glance)
+
+    def keep(self, task: Task, provider: str) -> Hold | None:
+        """A hold where only what the task itself wishes for, a pool or a model, keeps it from an account, and time may help."""
+        pool, model = self.access.pool(task.pool), self.access.model(provider, task.model)
+        key = provider, pool, model
+        if not pool or provider == SHELL:
+            return None
+        known = self._seen.get(key)
+        if known is None or time.monotonic() - known[0] > _FRESH:
+            kept = self._kept.get((pool, provider), "")
+            rooms = self.access.rooms(provider, pool=pool, kept=kept, model=model, look=self._glance)
+            known = self._seen[key] = time.monotonic(), rooms
+        rooms = known[1]
+        return _hold(rooms, rooms.why) if rooms and not rooms.free and rooms.is_waiting else None
 
     def assign(self, task: Task, provider: str, name: str) -> Lodging | Hold | Refused | None:
         """Choose an account for a task and lease it as `name`; None where it needs none. A hold says until when it waits."""
@@ -90,7 +111,7 @@ class Clerk:
             if own:
                 return self._lease(provider, pool, name, task.model, own)
         except FleetError as error:
-            if hold := self._worth_waiting(own, provider, pool, error):
+            if hold := self._worth_waiting(own, provider, pool, task.model, error):
                 return hold
         return self.call(provider, pool, name, task.model)
 
@@ -102,13 +123,12 @@ class Clerk:
             why = line("; ".join([error.message, *error.details]), 600)
             if error.code not in ("no_account", "busy", "unavailable"):
                 return Refused(why)
-            rooms = self.access.rooms(provider, pool=pool, look=self._glance)
-            until = rooms.until if rooms and rooms.until else time.time() + _RETRY
-            return Hold(source="accounts", why=why, until=until)
+            wanted = self.access.model(provider, model)
+            return _hold(self.access.rooms(provider, pool=pool, model=wanted, look=self._glance), why)
 
     def bind(self, attempt: Attempt) -> None:
         """Make the lease that of the worker's process. One that is gone meanwhile is made anew, as after a driver's death."""
-        if not attempt.account or attempt.worker.pid <= 0:
+        if not attempt.account or attempt.worker.pid <= 0 or identity.is_alive(attempt.worker.identity) is False:
             return
         try:
             router, _ = self.access.router()
@@ -147,14 +167,15 @@ class Clerk:
             return ""
         return str(last.get("account") or "")
 
-    def _worth_waiting(self, own: str, provider: str, pool: str, error: FleetError) -> Hold | None:
+    def _worth_waiting(self, own: str, provider: str, pool: str, model: str, error: FleetError) -> Hold | None:
         """A hold where the task's own account opens so soon that its conversation is worth the wait."""
-        rooms = self.access.rooms(provider, pool=pool, kept=own, look=self._glance)
+        model = self.access.model(provider, model)
+        rooms = self.access.rooms(provider, pool=pool, kept=own, model=model, look=self._glance)
         until = rooms.opens.get(own) if rooms else None
         if until is None or until - time.time() > self.access.config.get("accounts.patience"):
             return None
         why = line("; ".join([error.message, *error.details]), 400)
-        return Hold(source="accounts", why=f"its conversation is with {own}: {why}", until=until)
+        return Hold(source=HELD, why=f"its conversation is with {own}: {why}", until=until)
 
     def _glance(self, prober: Prober, due: list[Profile]) -> None:
         """Look in a thread of its own: a provider that is slow to answer must not keep the workers unwatched."""
@@ -167,19 +188,36 @@ class Clerk:
 _ENDING: Final = ("refused", AUTH, "budget")
 
 
+def _hold(rooms: Rooms | None, why: str) -> Hold:
+    """A hold until the first account opens or it is time to look again, which is soon where nobody knows when one opens."""
+    until = rooms.until if rooms and not rooms.is_busy else None
+    source = HELD if until or (rooms and rooms.is_busy) else UNSURE
+    now = time.time()
+    return Hold(source=source, why=line(why, 600), until=min(until, now + _AGAIN) if until else now + _RETRY)
+
+
 # ------------------------------------------------------------------------------------------------------------ settling
 
 
 def meet(
-    queue: Queue, config: Config, plugins: Plugins, environ: Mapping[str, str], attempt: Attempt, outcome: Outcome
+    queue: Queue,
+    config: Config,
+    plugins: Plugins,
+    environ: Mapping[str, str],
+    attempt: Attempt,
+    outcome: Outcome,
+    *,
+    wish: str = "",
 ) -> None:
     """What an outcome closes or opens: a worker's own account where it has one, else the gate of its provider.
 
-    Before the task is back in the inbox, so that nobody starts it against the same wall in between.
+    Before the task is back in the inbox, so that nobody starts it against the same wall in between. `wish` is the model that
+    its task asked for.
     """
     if attempt.account and outcome.kind in CLOSING:
         try:
-            close(_access(queue, config, plugins, environ), attempt.account, outcome)
+            access = _access(queue, config, plugins, environ)
+            close(access, attempt.account, outcome, model=access.model(attempt.provider, wish))
             return
         except (FleetError, OSError) as error:
             queue.notices.append(f"the account {attempt.account} could not be closed: {error}")
@@ -199,21 +237,63 @@ def part(queue: Queue, config: Config, plugins: Plugins, environ: Mapping[str, s
         queue.notices.append(f"the account {attempt.account} was not given back: {error}")
 
 
-def close(access: Access, profile: str, outcome: Outcome) -> Cooldown:
-    """Close exactly this account, until the reset that was named or for a wait that doubles from time to time."""
+def close(access: Access, profile: str, outcome: Outcome, *, model: str = "") -> list[Cooldown]:
+    """Close exactly this account, until the reset that was named or for a wait that doubles from time to time.
+
+    A limit of one model closes it for that model alone. What is in force already and knows as much stays as it is.
+    """
     router, _ = access.router()
     longest = min(float(access.config.get("run.max_wait")), LONGEST)
+    unit = float(access.config.get("run.backoff"))
+    said = f"{outcome.kind}{' ' + outcome.limit if outcome.limit else ''}: {outcome.reason}"
+    reason = line(said, 120) or outcome.kind
+    made = []
     with router.vault.lock(STATE_LOCK, "a limit"):
         cooldowns = Cooldowns(router.vault)
-        length = closing(
-            outcome, cooldowns.last(profile), time.time(), longest=longest, unit=float(access.config.get("run.backoff"))
-        )
-        said = f"{outcome.kind}{' ' + outcome.limit if outcome.limit else ''}: {outcome.reason}"
-        reason = line(said, 120) or outcome.kind
-        made = cooldowns.begin(profile, reason, length, most=LONGEST)
+        for scope in scopes(outcome, model):
+            now, before = time.time(), cooldowns.last(profile, scope)
+            if not is_news(outcome, before, now):
+                continue
+            length = closing(outcome, before, now, longest=longest, unit=unit)
+            made.append(cooldowns.begin(profile, reason, length, scope=scope, resets_at=named_reset(outcome, now)))
+            more: dict[str, Any] = {"scope": scope} if scope else {}
+            audit.note(
+                router.vault, "cooldown-started", profile=profile, reason=outcome.kind, seconds=round(length), **more
+            )
         Proofs(router.vault).spoil(profile)  # what was seen before the limit is not true any more
-        audit.note(router.vault, "cooldown-started", profile=profile, reason=outcome.kind, seconds=round(length))
     return made
+
+
+def scopes(outcome: Outcome, model: str) -> tuple[str, ...]:
+    """What of an account a limit or a refused login closes: models by name, or all of it as an empty name. Pure.
+
+    `model` is what the worker was asked to run. Where it bears no name of the model whose limit it met (`best`), its own name is
+    closed too: it would meet the same again.
+    """
+    if outcome.kind != "limit" or not outcome.model:
+        return ("",)
+    return (outcome.model,) if concerns(outcome.model, model) else (outcome.model, model)
+
+
+def is_news(outcome: Outcome, before: Cooldown | None, now: float) -> bool:
+    """Whether an account that may be closed already is to be closed anew. Pure.
+
+    Of several workers that meet one wall together the first closes it. A later one counts where it alone knows the reset, or
+    where its login was refused; a limit never opens what waits for a person.
+    """
+    if before is None or before.expires <= now:
+        return True
+    if before.reason.startswith(AUTH):
+        return False
+    if outcome.kind == AUTH:
+        return True
+    return named_reset(outcome, now) is not None and before.resets_at is None
+
+
+def named_reset(outcome: Outcome, now: float) -> float | None:
+    """When a limit was said to end; None where nobody said so, or named a moment that is past or cannot be meant. Pure."""
+    at = outcome.resets_at
+    return at if outcome.kind == "limit" and at is not None and now < at <= now + _FARTHEST else None
 
 
 def closing(outcome: Outcome, before: Cooldown | None, now: float, *, longest: float, unit: float) -> float:

@@ -70,6 +70,18 @@ def share_of(routes: Routes, lane: str, provider: str) -> Share:
     return Share(frozenset(tracks))
 
 
+def by_pool(share: Share, wishes: Iterable[str], own: str) -> list[tuple[str, Share]]:
+    """The share of a kind of crew, taken apart by the pools whose accounts its tasks are for.
+
+    `wishes` are those of the tasks, `own` is the run's pool, which is theirs that wish for none; both are empty for no accounts.
+    """
+    pools = {wish or own for wish in wishes}
+    return [
+        (pool, share._replace(pools=frozenset({pool, ""} if pool == own else {pool})))
+        for pool in sorted(pools, key=lambda pool: (pool != own, pool))
+    ]
+
+
 def held(board: Board) -> Mapping[str, int]:
     """How many tasks each worker holds, as far as the owners of the leases tell."""
     found: dict[str, int] = {}
@@ -77,6 +89,13 @@ def held(board: Board) -> Mapping[str, int]:
         if lease.worker:
             found[lease.worker] = found.get(lease.worker, 0) + 1
     return found
+
+
+def vacant(crews: Iterable[Attempt], board: Board, share: Share) -> int:
+    """How many seats are empty of the crews with exactly this share."""
+    busy, told = held(board), str(share)
+    mine = [crew for crew in crews if crew.is_crew and crew.share == told and not is_dismissed(crew)]
+    return sum(max(0, crew.seats - busy.get(crew.id, 0)) for crew in mine)
 
 
 def empty_seats(crews: Iterable[Attempt], board: Board) -> dict[Kind, int]:

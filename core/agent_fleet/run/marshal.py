@@ -89,7 +89,7 @@ class Marshal:
         holding = self.deeds.holding()
         board = boards.read(self._queue)
         for share in {crew.share for crew in crews}:
-            self._vetting.vet(parse(share).wanted, board)  # those at work claim their next task without asking us
+            self._vetting.vet(parse(share), board)  # those at work claim their next task without asking us
         notices = []
         for crew in crews:
             mine = holding.get(crew.id, [])
@@ -113,7 +113,7 @@ class Marshal:
         at_fault = not moved and found.outcome.kind not in WALLS and found.is_its_own_end
         if at_fault:
             # one that found nothing to claim was called for tasks that others were quicker to take
-            at_fault = self._vetting.free(parse(crew.share).wanted, boards.read(self._queue), 1) > 0
+            at_fault = self._vetting.free(parse(crew.share), boards.read(self._queue), 1) > 0
         spent = found.outcome.reason if found.outcome.kind == "budget" and found.exit.cause == "exited" else ""
         self._pacing.note_crew(crew.provider, moved=moved, is_at_fault=at_fault, spent=spent)
         return moved
@@ -122,8 +122,7 @@ class Marshal:
         """Why a crew that holds nothing is to end now; empty while it may go on."""
         if is_dismissed(crew):
             return self._dismissed(crew)
-        wanted = parse(crew.share).wanted
-        if self._vetting.free(wanted, board, 1):
+        if self._vetting.free(parse(crew.share), board, 1):
             return self._unclaimed(crew)
         self._since.pop((crew.id, UNCLAIMED), None)
         if not self._is_asked(crew) and self._has_lasted(crew, DISMISSED, self._rest(crew)):

@@ -145,23 +145,23 @@ def look(
     book: CostBook | None = None,
     known: Known | None = None,
     gated: Mapping[str, str] | None = None,
-    rooms: Callable[[str], Rooms | None] | None = None,
+    rooms: Callable[[str, bool], Rooms | None] | None = None,
 ) -> Outlook:
     """Read everything once and make the plan.
 
     `at_work` are this project's workers; `owed_memory` is what they were let in for and have not taken yet; `known` is
     what needs not be found out again; `gated` says which providers must wait, where a run knows more of that than the
-    gates of the project tell; `rooms` tells how a provider's accounts stand.
+    gates of the project tell; `rooms` tells how a provider's accounts stand, for crews or for single tasks.
     """
     known = known or Known({}, {})
     gated = gates_of(queue, config).obstacles("") if gated is None else gated
     routes = routes_of(config, plugins, wishes)
     board = boards.read(queue)
-    accounts = _rooms(board, routes, rooms)
-    gated = {**{name: found.why for name, found in accounts.items() if found.free < 1}, **gated}
-    running = roster.counted(at_work)
     # a session that works many tasks cannot be in a worktree for each
     berths = {} if wishes.worktree else _berths(plugins, board, routes)
+    accounts = _rooms(board, routes, berths, rooms)
+    gated = {**{name: found.why for name, found in accounts.items() if found.free < 1}, **gated}
+    running = roster.counted(at_work)
     vacant = empty_seats(at_work, board)
     lane, provider = _next(board, routes)
     machine = measure(
@@ -199,9 +199,14 @@ def look(
     )
 
 
-def _rooms(board: Board, routes: Routes, ask: Callable[[str], Rooms | None] | None) -> dict[str, Rooms]:
+def _rooms(
+    board: Board, routes: Routes, berths: Iterable[Kind], ask: Callable[[str, bool], Rooms | None] | None
+) -> dict[str, Rooms]:
     wanted = {routes.provider_for(group.need, group.provider) for group in board.waiting}
-    return {name: found for name in sorted(wanted) if ask is not None and (found := ask(name)) is not None}
+    crewed = {provider for _, provider in berths}
+    return {
+        name: found for name in sorted(wanted) if ask is not None and (found := ask(name, name in crewed)) is not None
+    }
 
 
 def in_seats(room: Ceiling, *, running: int, sessions: int, seats: int) -> Ceiling:

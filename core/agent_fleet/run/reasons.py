@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 
 from agent_fleet.queue import holds
 from agent_fleet.queue.store import Queue
+from agent_fleet.run.clerk import HELD, UNSURE
 from agent_fleet.run.gates import Gate
 from agent_fleet.run.outlook import Outlook
 from agent_fleet.run.pacing import Pacing
@@ -18,10 +19,13 @@ _OF_THE_QUEUE = ("work", "hosts and paths", "lane", "provider")
 
 class Reasons:
     """One a run. `why` is the last reason that was told, `obstacle` the lane or provider that kept every task from starting,
-    `waits_for` the limit that is waited for and for how many seconds more. `force` says that the machine's limit does not count.
+    `waits_for` the limit that is waited for and for how many seconds more. `force` says that the machine's limit does not
+    count, `longest` for how many seconds an account is waited for at most.
     """
 
-    def __init__(self, queue: Queue, pacing: Pacing, say: Callable[[str], None], *, force: bool) -> None:
+    def __init__(
+        self, queue: Queue, pacing: Pacing, say: Callable[[str], None], *, force: bool, longest: float
+    ) -> None:
         self.queue = queue
         self.pacing = pacing
         self.vigil = Vigil()
@@ -29,6 +33,7 @@ class Reasons:
         self.obstacle = ""
         self.waits_for: tuple[Gate, float] | None = None
         self._force = force
+        self._longest = longest
         self._say = say
         self._said: dict[str, str] = {}
 
@@ -81,12 +86,19 @@ class Reasons:
 
     def _waits_for_a_hold(self) -> bool:
         held = [hold for hold in holds.read(self.queue).values() if isinstance(hold.get("until"), int | float)]
+        held = [hold for hold in held if self._is_worth_waiting(str(hold.get("source")))]
         if held:
             first = min(held, key=lambda hold: float(hold["until"]))
             why = line(str(first.get("why")), 120)
             wait = duration(max(0.0, float(first["until"]) - time.time()))
             self.explain(f"waiting {wait} for the first of {len(held)} held tasks: {why}", key=why)
         return bool(held)
+
+    def _is_worth_waiting(self, source: str) -> bool:
+        """A policy says when it lets go; an account is waited for no longer for one task than for all of them."""
+        if source not in (HELD, UNSURE):
+            return True
+        return self.vigil.may_hold(is_sure=source == HELD, longest=self._longest)
 
     def explain(self, text: str, *, key: str = "") -> None:
         self.why = text

@@ -103,7 +103,7 @@ def _settle(bench: Bench, attempt: Attempt, exit: Exit, told: dict[str, Any], wo
     )
     record = _record(attempt, outcome, verdict, told, os.path.relpath(attempt.log, queue.dir)) | proof
     # what it closes is closed before the task is back in the inbox, so that nobody starts it against the same wall in between
-    clerk.meet(queue, bench.config, bench.plugins, bench.environ, attempt, outcome)
+    clerk.meet(queue, bench.config, bench.plugins, bench.environ, attempt, outcome, wish=task.model)
     return _conclude(bench, attempt, outcome, verdict, exit, record)
 
 

@@ -14,11 +14,16 @@ from agent_fleet.protocols import Policy
 from agent_fleet.queue import holds
 from agent_fleet.queue.claim import Claim, Claimed, Only, Wanted
 from agent_fleet.queue.lease import Owner
+from agent_fleet.queue.share import Share
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
 from agent_fleet.run import outlook
 
 _VETTED = 50  # tasks that the policies are asked about before one is claimed
+_SEEN = 20 * _VETTED  # tasks of the inbox that one look goes through
+
+Keep = Callable[[Task], Hold | None]
+"""Why a task that is to be dispatched waits, beside what policies say of it."""
 
 
 class Vetting:
@@ -33,6 +38,7 @@ class Vetting:
         say_once: Callable[[str, str], None],
         *,
         only: str = "",
+        keep: Keep = lambda _: None,
     ) -> None:
         self.queue = queue
         self.config = config
@@ -40,6 +46,8 @@ class Vetting:
         self._owner = owner
         self._say_once = say_once
         self._only = Only(only) if only else None
+        self._keep = keep
+        self._pools: dict[str, str] = {}
 
     def waiting(self) -> int:
         """How many tasks wait that are any business of this run."""
@@ -48,28 +56,52 @@ class Vetting:
             1 for task, _, _, path in self.queue.waiting() if only is None or only.passes(self.queue, task, path)
         )
 
-    def search(self) -> Claim:
-        """A fresh search of the inbox, by the holds that are in force now."""
-        return Claim(self.queue, self._owner, outlook.rules_of(self.queue, self.config)._replace(only=self._only))
+    def search(self, share: Share | None = None) -> Claim:
+        """A fresh search of the inbox, by the holds that are in force now, for what the run or a crew with this share is for."""
+        only = Only(share.run, share.pools) if share is not None and share.is_narrow else self._only
+        return Claim(self.queue, self._owner, outlook.rules_of(self.queue, self.config)._replace(only=only))
 
     def claim(self, wanted: Wanted, board: Board, hand_back: Callable[[Claimed, str], None]) -> Claimed | None:
-        """Claim the first task that may start and that no policy holds back."""
+        """Claim the first task that may be dispatched now: no policy holds it back, and nothing else that keeps it."""
         asked: set[str] = set()
         while True:
-            asked |= self.vet(wanted, board, asked)
+            search = self.search()
+            asked |= self._vet(search, wanted, board, asked, self._keep)
             claimed = self.search().take(wanted)
-            if claimed is None or claimed.task in asked or not self._ask([task_from(claimed.body)], board):
+            if claimed is None or claimed.task in asked:
+                return claimed
+            if not self._ask([task_from(claimed.body)], board, self._keep):
                 return claimed
             # it was not among the first when the policies were asked, and they hold it
             hand_back(claimed, "a policy holds it")
             asked.add(claimed.task)
 
-    def free(self, wanted: Wanted, board: Board, most: int) -> int:
-        """How many tasks could be claimed now by somebody else, as far as each by itself can tell; at most `most`."""
-        self.vet(wanted, board)
-        search = self.search()
+    def claim_one(self, share: Share) -> Claimed | None:
+        """Claim the first task of a share that may start, without asking anybody again."""
+        return self.search(share).take(share.wanted)
+
+    def hold(self, share: Share, why: Hold) -> None:
+        """Hold what a crew with this share would claim."""
+        found = itertools.islice(self.search(share).candidates(share.wanted), _SEEN)
+        holds.put(self.queue, {candidate.task: _note(why) for candidate in found if candidate.path})
+
+    def pools(self, share: Share) -> set[str]:
+        """Which pools of accounts the first tasks of a share wish for; an empty name where one wishes for none."""
+        found = set()
+        for candidate in itertools.islice(self.search(share).candidates(share.wanted), _SEEN):
+            if candidate.path and candidate.task not in self._pools:
+                body = self.queue.body(candidate.path, candidate.task)
+                if body is not None:
+                    self._pools[candidate.task] = str(body.get("pool", ""))
+            found |= {self._pools[candidate.task]} if candidate.task in self._pools else set()
+        return found
+
+    def free(self, share: Share, board: Board, most: int) -> int:
+        """How many tasks a crew with this share could claim now, as far as each by itself can tell; at most `most`."""
+        self.vet(share, board)
+        search = self.search(share)
         found = 0
-        for candidate in itertools.islice(search.candidates(wanted), 20 * _VETTED):
+        for candidate in itertools.islice(search.candidates(share.wanted), _SEEN):
             if candidate.path and candidate.task not in search.rules.holds:
                 body = self.queue.body(candidate.path, candidate.task)
                 found += body is not None and not search.obstacle(body)
@@ -77,11 +109,16 @@ class Vetting:
                 break
         return found
 
-    def vet(self, wanted: Wanted, board: Board, asked: Container[str] = ()) -> set[str]:
+    def vet(self, share: Share, board: Board) -> None:
+        """Ask about the tasks that a crew with this share would claim next."""
+        self._vet(self.search(share), share.wanted, board, ())
+
+    def _vet(
+        self, search: Claim, wanted: Wanted, board: Board, asked: Container[str], keep: Keep | None = None
+    ) -> set[str]:
         """Ask about the tasks that would be claimed next, but for those that were `asked` about; returns which they are."""
-        search = self.search()
         tasks = []
-        for candidate in itertools.islice(search.candidates(wanted), 20 * _VETTED):
+        for candidate in itertools.islice(search.candidates(wanted), _SEEN):
             body = None
             if candidate.task not in search.rules.holds and candidate.task not in asked:
                 body = self.queue.body(candidate.path, candidate.task)
@@ -89,11 +126,11 @@ class Vetting:
                 tasks.append(task_from(body))
             if len(tasks) >= _VETTED:
                 break
-        self._ask(tasks, board)
+        self._ask(tasks, board, keep)
         return {task.id for task in tasks}
 
-    def _ask(self, tasks: list[Task], board: Board) -> bool:
-        """Put the holds of the policies in force; True if there are any."""
+    def _ask(self, tasks: list[Task], board: Board, keep: Keep | None = None) -> bool:
+        """Put the holds of the policies, and those of `keep`, in force; True if there are any."""
         changes: dict[str, dict[str, object] | None] = {}
         for offer in self.plugins.all(POLICIES):
             try:
@@ -102,10 +139,17 @@ class Vetting:
                 self._say_once(offer.name, f"warning: the policy {offer.name} could not be asked: {error.message}")
                 continue
             for task, hold in found:
-                until = hold.until if hold.until is not None else time.time() + 60
-                changes[task] = {"why": hold.why, "until": until, "source": hold.source}
+                changes[task] = _note(hold)
+        if keep is not None:
+            kept = [(task.id, keep(task)) for task in tasks]
+            changes |= {task: _note(hold) for task, hold in kept if hold is not None}
         holds.put(self.queue, changes)
         return bool(changes)
+
+
+def _note(hold: Hold) -> dict[str, object]:
+    until = hold.until if hold.until is not None else time.time() + 60
+    return {"why": hold.why, "until": until, "source": hold.source}
 
 
 def _holds_of(policy: Policy, tasks: list[Task], board: Board) -> list[tuple[str, Hold]]:

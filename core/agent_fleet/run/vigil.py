@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from agent_fleet.run.accounts import Rooms
+from agent_fleet.run.accounts import UNKNOWN, Rooms
 from agent_fleet.run.gates import Gate
 from agent_fleet.text import duration
 
@@ -30,6 +30,12 @@ class Vigil:
     def over(self) -> None:
         """A worker has started."""
         self._since = None
+
+    def may_hold(self, *, is_sure: bool, longest: float) -> bool:
+        """Whether tasks that are held for want of an account are waited for still; `is_sure` says that somebody knows an end."""
+        now = self._clock()
+        self._since = now if self._since is None else self._since
+        return now < self._since + (longest if is_sure else min(longest, UNKNOWN))
 
     def wait(self, closed: Iterable[Rooms]) -> Wait | None:
         """What to wait for; None where waiting would not help, or was already as long as it may be."""

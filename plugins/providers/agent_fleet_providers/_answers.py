@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agent_fleet.api import Outcome
-from agent_fleet_providers._limits import banner
+from agent_fleet_providers._limits import banner, limit_model
 from agent_fleet_providers._verdict import verdict, wall
 
 
@@ -31,7 +31,13 @@ def answered(message: str, nonce: str, *, host: str, now: float, note: str = "")
 def in_the_way(text: str, now: float, *, failed: bool) -> Outcome | None:
     """The outcome if the text is a banner and nothing else; see `banner`."""
     found = banner(text, now, failed=failed)
-    return found and Outcome(kind=found.kind, reason=found.reason, limit=found.limit, resets_at=found.resets_at)
+    return found and Outcome(
+        kind=found.kind,
+        reason=found.reason,
+        limit=found.limit,
+        model=limit_model(found.limit),
+        resets_at=found.resets_at,
+    )
 
 
 def last_words(lines: Iterable[str], now: float) -> Outcome | None:

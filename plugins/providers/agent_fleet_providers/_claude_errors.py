@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from agent_fleet.api import Outcome
 from agent_fleet_providers._figures import price
-from agent_fleet_providers._limits import banner, limit_kind
+from agent_fleet_providers._limits import banner, limit_kind, limit_model
 from agent_fleet_providers._output import one_line
 from agent_fleet_providers._resets import reset_time
 
@@ -57,7 +57,9 @@ def classify(signs: Signs, now: float) -> Outcome:
     if signs.api_error == "usage_limit_reached" or (rejected(signs.limit) and window):
         return _window(signs.limit, text, now)
     if signs.error not in AUTH and said is not None and said.kind == "limit":
-        return Outcome(kind="limit", reason=text, limit=said.limit, resets_at=said.resets_at)
+        return Outcome(
+            kind="limit", reason=text, limit=said.limit, model=limit_model(said.limit), resets_at=said.resets_at
+        )
     kind: Kind = _by_error(signs.error) or _by_status(signs.status) or (said.kind if said else "failed")
     return Outcome(kind=kind, reason=_named(signs.error, text), limit="burst" if kind == "limit" else "")
 
@@ -82,11 +84,13 @@ def _by_status(status: int | None) -> Kind | None:
 
 def _window(info: Mapping[str, Any], text: str, now: float) -> Outcome:
     """A used-up window. Its kind and its reset, in seconds since the epoch, are the event's, else the text's."""
-    kind = info.get("rateLimitType")
+    named = info.get("rateLimitType")
+    kind = named if isinstance(named, str) and named else limit_kind(text)
     return Outcome(
         kind="limit",
         reason=text,
-        limit=kind if isinstance(kind, str) and kind else limit_kind(text),
+        limit=kind,
+        model=limit_model(kind),
         resets_at=price(info.get("resetsAt")) or reset_time(text, now),
     )
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 from agent_fleet.api import Event, Exit, Job, Outcome, well_formed
 from agent_fleet_providers._answers import answered, in_the_way, last_words
-from agent_fleet_providers._claude_errors import Signs, classify, rejected
+from agent_fleet_providers._claude_errors import AUTH, Signs, classify, rejected
 from agent_fleet_providers._claude_usage import Meter
 from agent_fleet_providers._endings import by_cause, by_signal, status
 from agent_fleet_providers._event_lines import EventLines, Json
@@ -22,13 +22,19 @@ from agent_fleet_providers._output import one_line, said
 from agent_fleet_providers._verdict import verdict
 
 EventKind = Literal["started", "text", "tool", "retry", "limit", "denied", "result", "other"]
+_WALLS = ("limit", "auth", "overload")
 
 
 class ClaudeReader:
-    """Keeps what decides: the last result, the last error since there was progress, the text lines, and the use."""
+    """Keeps what decides: the last result, the last error since there was progress, the text lines, and the use.
 
-    def __init__(self, job: Job, clock: Callable[[], float] = time.time) -> None:
+    With `members` its subagents do the work, as in a crew: a wall that ended one of them counts although the session ended well.
+    """
+
+    def __init__(self, job: Job, clock: Callable[[], float] = time.time, *, members: bool = False) -> None:
         self._job = job
+        self._members = members
+        self._ended: dict[str, Signs] = {}  # the subagents whose last word was an error
         self._clock = clock
         self._meter = Meter(resumed=bool(job.session))
         self._lines = EventLines()
@@ -61,6 +67,8 @@ class ClaudeReader:
         came after counts even if the fleet lost patience first: waiting for a limit to pass is no timeout.
         """
         judged = self._judge(ended)
+        if self._members and judged.kind not in _WALLS:
+            judged = self._of_a_member() or judged
         known = self._began or judged.kind != "refused"  # a conversation that could not be opened is none to go on with
         return replace(judged, session=self._session if known else "", usage=self._meter.usage)
 
@@ -98,8 +106,12 @@ class ClaudeReader:
                 text=text,
                 limit=info or self._signs.limit,
             )
+            self._ended[_member(event)] = self._signs
         elif blocks:
             self._signs = Signs()
+            self._ended.pop(_member(event), None)
+            # one who goes on has a login: that of another was refused for no lasting reason
+            self._ended = {who: signs for who, signs in self._ended.items() if signs.error not in AUTH}
         return [said for block in blocks if (said := self._block(block)) is not None]
 
     def _block(self, block: Json) -> Event | None:
@@ -173,12 +185,17 @@ class ClaudeReader:
         text = text or one_line(str(result.get("result") or "")) or subtype or "ended with an error"
         return in_the_way(text, self._clock(), failed=True) or Outcome(kind="failed", reason=text)
 
+    def _of_a_member(self) -> Outcome | None:
+        """The limit, or the refused login, that ended a subagent which did not come to work again."""
+        found = [classify(signs, self._clock()) for who, signs in self._ended.items() if who]
+        return next((each for kind in ("limit", "auth") for each in found if each.kind == kind), None)
+
     def _waiting(self) -> Outcome | None:
         """What the attempt waited for when it ended, if that was the API's leave to go on."""
         if self._signs == Signs():
             return None
         judged = classify(self._signs, self._clock())
-        return judged if judged.kind in ("limit", "auth", "overload") else None
+        return judged if judged.kind in _WALLS else None
 
     def _unfinished(self, ended: Exit) -> Outcome:
         lines = [line.strip() for line in self._lines.tail.lines if line.strip()]
@@ -192,6 +209,11 @@ class ClaudeReader:
         if ended.code == 0:
             return Outcome(kind="unknown", reason=f"ended without a result{last}")
         return Outcome(kind="failed", reason=f"{status(ended)} without a result{last}")
+
+
+def _member(event: Json) -> str:
+    """By what a subagent is known; empty for the session itself."""
+    return str(event.get("parent_tool_use_id") or "")
 
 
 def _status(event: Json) -> int | None:

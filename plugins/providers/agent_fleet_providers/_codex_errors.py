@@ -27,6 +27,8 @@ def _begins(*patterns: str) -> re.Pattern[str]:
 
 
 _LIMIT = _begins(r"you['’]ve (?:hit|reached) your (?P<what>[\w '’-]*?)limit\b", r"you hit your (?P<cap>spend) cap\b")
+# Of one model alone; the name is the server's.
+_OF_A_MODEL = _begins(r"you['’]ve hit your usage limit for (?P<model>\S[^\n]{0,80}?)\. switch to another model\b")
 _BURST = _begins(r"rate limit exceeded\b", r"rate limit reached\b")
 # A wall that only a person can take away: a login, a plan, or its money.
 _AUTH = _begins(
@@ -75,7 +77,9 @@ def classify(message: str, now: float, *, worked: bool) -> Outcome:
         return Outcome(kind="auth", reason=reason)
     if limit := _LIMIT.match(text):
         kind = limit_kind(limit["what"] or limit["cap"] or "")
-        return Outcome(kind="limit", reason=reason, limit=kind, resets_at=reset_time(text, now))
+        one = _OF_A_MODEL.match(text)
+        model = one["model"] if one else ""
+        return Outcome(kind="limit", reason=reason, limit=kind, model=model, resets_at=reset_time(text, now))
     if _BURST.match(text):
         return Outcome(kind="limit", reason=reason, limit="burst", resets_at=reset_time(text, now))
     if _OVERLOAD.match(text):

@@ -113,6 +113,7 @@ _OTHERS: tuple[tuple[re.Pattern[str], BannerKind], ...] = (
     (_OVERLOAD, "overload"),
     (_REFUSED, "refused"),
 )
+MODELS = ("opus", "sonnet", "haiku", "fable")  # those that Claude Code's events or words know limits of
 _KINDS = (
     (re.compile(r"spend|credit|extra|quota"), "spend"),
     (re.compile(r"session|\b5[- ]?h|five[- ]hour"), "five_hour"),
@@ -143,10 +144,16 @@ def banner(text: str, now: float, *, failed: bool) -> Banner | None:
     return _account(head, reason, now) or (_error(head, reason, now) if failed else None)
 
 
+def limit_model(kind: str) -> str:
+    """The model whose limit a kind of Claude Code's events is; empty for one of all work, and for one that is not known."""
+    model = kind.removeprefix("seven_day_")
+    return model if model != kind and model in MODELS else ""
+
+
 def limit_kind(words: str) -> str:
     """The kind of limit that a qualifier names, in the terms of Claude Code's own events; `usage` if it names none."""
     words = words.lower()
-    for model in ("opus", "sonnet", "haiku", "fable"):
+    for model in MODELS:
         if model in words:
             return f"seven_day_{model}"
     return next((kind for pattern, kind in _KINDS if pattern.search(words)), "usage")

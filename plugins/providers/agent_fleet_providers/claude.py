@@ -176,7 +176,7 @@ class Claude:
         )
 
     def crew_reader(self, crew: Crew) -> Reader:
-        return Unread() if crew.interactive else ClaudeReader(as_job(crew))
+        return Unread() if crew.interactive else ClaudeReader(as_job(crew), members=crew.seats > 1)
 
     def _arguments(self, job: Job) -> list[str]:
         budget = job.task.budget
