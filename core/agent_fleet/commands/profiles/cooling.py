@@ -16,14 +16,14 @@ from agent_fleet.text import duration
 @click.argument("label", metavar="ID")
 @click.option("--seconds", type=click.IntRange(1, LONGEST), required=True, help="How long.")
 @click.option("--reason", required=True, help="Why, in one line; it is shown wherever the profile is missed.")
-@click.option("--model", default="", metavar="NAME", help="Only work for this model waits.")
+@click.option("--model", default="", metavar="NAME", help="Only work for this model waits, and work that names none.")
 def cooldown(shared: Shared, label: str, seconds: int, reason: str, model: str) -> None:
     desk = Desk(shared)
     unfinished.check(desk.vault, "cooldown", desk.registry.profile(label).provider)
     with desk.vault.lock(STATE_LOCK, "a cooldown"):
         made = Cooldowns(desk.vault).begin(label, reason, seconds, scope=model)
         audit.note(desk.vault, "cooldown-begun", profile=label, reason=reason, expires_unix=made.expires)
-    shared.emit(cooldowns.record(made), lambda: f"{label} takes no new work for {duration(seconds)}: {reason}")
+    shared.emit(cooldowns.record(made), lambda: f"{label} is closed{made.what} for {duration(seconds)}: {reason}")
 
 
 @command("cooldown-clear", help="Open a profile again before its time.")
