@@ -18,17 +18,19 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
+from agent_fleet.aggregate.verification import Terms, Verification
 from agent_fleet.commands import Shared
 from agent_fleet.commands.add import habits
-from agent_fleet.deploy import coverage, inputs, record
+from agent_fleet.config import Config
+from agent_fleet.deploy import checking, coverage, inputs, record, second
 from agent_fleet.deploy.contract import Contract
 from agent_fleet.deploy.coverage import Coverage, Fate
 from agent_fleet.deploy.draft import NO_INPUT, Request, draft
 from agent_fleet.deploy.question import Asked
-from agent_fleet.deploy.record import Deployment
+from agent_fleet.deploy.record import Deployment, Second
 from agent_fleet.errors import CODES, FleetError
 from agent_fleet.protocols import Decomposer
 
@@ -38,11 +40,14 @@ State = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a deployment came to by now: what became of every item, in the order of the input, and the counts of that."""
+    """What a deployment came to by now: what became of every item, in the order of the input, the counts of that, and what a
+    second pool says of a sample.
+    """
 
     run: str
     items: tuple[Fate, ...]
     coverage: Coverage
+    verification: Verification
 
     @property
     def values(self) -> list[Any]:
@@ -67,11 +72,14 @@ class Fleet:
         depth: int = 1,
         contract: Mapping[str, Any] | None = None,
         tools: Iterable[str] = (),
+        verify: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Deployment:
         """A job taken apart, and nothing kept of it yet: for JSON values, for the tracked files below `repo`, or a goal.
 
-        `by` is a decomposer or its name; `settings` are `agents`, `tokens`, `money`, `provider`, `model` and so on.
+        `by` is a decomposer or its name; `verify` names a second pool that checks a sample of the answers, by `provider`, `model`,
+        `pool` and `lane`, and its terms: `confidence`, `tolerated`, `found` and `seed`; `settings` are `agents`, `tokens`, `money`,
+        `provider`, `model` and so on.
         """
         shared = self._shared()
         try:
@@ -85,10 +93,11 @@ class Fleet:
                 contract=Contract(contract),
                 tools=tuple(tools),
                 settings=settings,
+                second=None if verify is None else _second(shared.config, verify),
             )
             provider = settings.get("provider") or shared.config.get("providers.default")
             mind = Asked(shared.plugins, provider, shared.environ, model=settings.get("model") or "")
-            return draft(shared.plugins, shared.config, habits(shared), request, mind)
+            return draft(shared.plugins, shared.config, habits(shared), request, mind, environ=shared.environ)
         finally:
             shared.close()
 
@@ -101,8 +110,10 @@ class Fleet:
         shared = self._shared()
         try:
             deployment = record.read(shared.queue, run)
-            fates = coverage.fates(deployment, coverage.given(shared.queue, deployment))
-            return Found(run=run, items=tuple(fates), coverage=coverage.coverage(fates))
+            given = coverage.given(shared.queue, deployment)
+            fates = coverage.fates(deployment, given)
+            verified = checking.verification(deployment, fates, given)
+            return Found(run=run, items=tuple(fates), coverage=coverage.coverage(fates), verification=verified)
         finally:
             shared.close()
 
@@ -183,6 +194,21 @@ class Fleet:
             raise FleetError(
                 code if code in CODES else "run_failed", what, hint=str(told.get("hint") or f"look at {log}")
             )
+
+
+def _second(config: Config, wish: Mapping[str, Any]) -> Second:
+    names = ("provider", "model", "pool", "lane")
+    known = {*names, *(each.name for each in fields(Terms))}
+    strange = sorted(set(wish) - known)
+    if strange:
+        raise FleetError("bad_input", f"verify has no {strange[0]!r}", hint=f"there are: {', '.join(sorted(known))}")
+    try:
+        numbers = {name: float(wish[name]) for name in ("confidence", "tolerated", "found") if name in wish}
+    except (TypeError, ValueError):
+        raise FleetError("bad_input", "the terms of verify must be numbers", hint="write 0.95 or the like") from None
+    terms = Terms(seed=str(wish.get("seed", "")), **numbers)
+    who = {name: str(wish.get(name, "")) for name in names}
+    return second.wished(config, **who, terms=terms)
 
 
 def _input(root: str, values: Iterable[Any] | None, repo: str | None) -> inputs.Input:

@@ -5,8 +5,9 @@
 `ITEMS` answers every line `item: NAME` with a JSON line, `ECHO verdict` with that verdict and the marker of the prompt,
 `STATUS code[:seconds]` is an error (with a Retry-After), `CUT` ends the stream in the middle, `ONCE` makes that the first answer
 only, `TOOL name json` calls a tool and then repeats what it gave back.
-A partition of a deployment is answered item by item, each value turned round.
-`GET /count` tells what was asked: how many calls, and how often each prompt was.
+A partition of a deployment is answered item by item, each value turned round, or as it is where it says `wrong`; answers
+to be checked get a verdict.
+`GET /count` tells what was asked: how many calls, of which models, and how often each prompt was.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 
 CALLS: Counter[str] = Counter()
 ANSWERED: Counter[str] = Counter()
+MODELS: Counter[str] = Counter()
 PEAK = [0, 0]
 WORDS = "word "
 
@@ -34,9 +36,8 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             size = re.search(r"(?i)content-length: *(\d+)", head)
             body = await reader.readexactly(int(size[1])) if size else b""
             if head.startswith("GET"):
-                told = json.dumps(
-                    {"calls": CALLS, "answered": ANSWERED, "peak": PEAK[1], "cpu": time.process_time()}
-                ).encode()
+                said = {"calls": CALLS, "answered": ANSWERED, "models": MODELS, "peak": PEAK[1]}
+                told = json.dumps(said | {"cpu": time.process_time()}).encode()
                 writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(told), told))
                 await writer.drain()
                 continue
@@ -52,6 +53,14 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         return
     finally:
         writer.close()
+
+
+def worked(value: Any) -> Any:
+    """What is answered for an item: its value turned round, or wrongly as it is; an answer to be checked is looked at."""
+    if isinstance(value, dict) and "answer" in value:
+        right = value["answer"] == str(value["input"])[::-1]
+        return {"verdict": "right"} if right else {"verdict": "wrong", "why": "it is not turned round"}
+    return str(value) if "wrong" in str(value) else str(value)[::-1]
 
 
 def texts(body: dict[str, Any]) -> tuple[str, str]:
@@ -74,6 +83,7 @@ async def answer(writer: asyncio.StreamWriter, body: dict[str, Any], *, messages
     named = re.search(r"name=(\S+)", prompt)
     name = named[1] if named else hashlib.sha256(prompt.encode()).hexdigest()[:12]
     CALLS[name] += 1
+    MODELS[str(body.get("model"))] += 1
 
     def order(word: str) -> str | None:
         found = re.search(rf"\b{word}(?: (.*))?$", prompt, re.M)
@@ -98,7 +108,7 @@ async def answer(writer: asyncio.StreamWriter, body: dict[str, Any], *, messages
         ]
     if "-----BEGIN ITEMS " in prompt:
         parts = [json.loads(line) for line in re.findall(r'^\{"item": "i.*$', prompt, re.M)]
-        said = [json.dumps({"item": each["item"], "value": str(each["value"])[::-1]}) + "\n" for each in parts]
+        said = [json.dumps({"item": each["item"], "value": worked(each["value"])}) + "\n" for each in parts]
     if (count := order("WRITE")) is not None:
         said = [WORDS] * int(count)
     if (end := order("ECHO")) is not None:  # the marker stands in the prompt for those who were told it

@@ -1,7 +1,8 @@
 """A worker that answers each item of its partition by one line, and writes down whom it has worked for.
 
 `clerk.py LEDGER [SECONDS]`, the prompt on standard input. What an item says decides what becomes of it: `skip`, `fail`,
-`lose` (no line the first time it is asked for), `lie` (a number where a text is wanted, the first time).
+`lose` (no line the first time it is asked for), `lie` (a number where a text is wanted, the first time). An answer that is to be
+checked is right if it is the input turned round.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ def answer(told: dict[str, object], ledger: str) -> str:
         return json.dumps({"item": item, "skipped": "it asks for nothing"})
     if "fail" in value:
         return json.dumps({"item": item, "failed": "unreachable", "why": "no answer"})
+    if isinstance(told["value"], dict) and "answer" in told["value"]:
+        right = told["value"]["answer"] == str(told["value"]["input"])[::-1]
+        return json.dumps({"item": item, "value": {"verdict": "right" if right else "wrong", "why": "looked at"}})
     lie = "lie" in value and not again
     return json.dumps({"item": item, "value": 7 if lie else value[::-1], "confidence": 0.9})
 

@@ -10,9 +10,13 @@ import heapq
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 
 # What takes the place of a population whose size is not known yet.
 ENDLESS = 10**7
+
+# A larger sample is nobody's to check, and would take minutes to plan.
+MOST = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,12 @@ def plan(population: int, *, tolerated: float, found: float, confidence: float) 
         if 1 - at_most(most, population, bad, size) >= confidence:
             return Plan(size, most)
     return Plan(population, fine)
+
+
+def roughly(tolerated: float, found: float, confidence: float) -> float:
+    """About how large a sample of an endless population has to be, by the normal approximation: to refuse, not to plan."""
+    spread = math.sqrt(tolerated * (1 - tolerated)) + math.sqrt(found * (1 - found))
+    return (NormalDist().inv_cdf(confidence) * spread / (found - tolerated)) ** 2
 
 
 def interval(population: int, size: int, wrong: int, confidence: float) -> tuple[float, float]:

@@ -8,10 +8,12 @@ import itertools
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any, TextIO
 
 from agent_fleet.aggregate.outputs import Output, as_json
 from agent_fleet.aggregate.report import Entry, Report
+from agent_fleet.aggregate.verification import promise
 from agent_fleet.text import line, printable
 
 _MARKS = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:@/])")
@@ -99,7 +101,8 @@ def _figures(report: Report) -> dict[str, Any]:
         "verification": {
             name: getattr(check, name)
             for name in ("standing", "population", "checked", "wrong", "unknown", "rate", "least", "most", "confidence")
-        },
+        }
+        | ({"allowed": check.allowed, **asdict(check.terms)} if check.terms else {}),
         "duplicates": {
             kind: {"answers": rate.answers, "linked": rate.linked, "share": round(rate.share, 4)}
             for kind, rate in report.rates.items()
@@ -135,6 +138,8 @@ def _summary(report: Report) -> Iterator[tuple[str, str]]:
             f"{check.standing}: {check.wrong} of {check.checked} wrong, {check.unknown} unknown; "
             f"from {check.least:.1%} to {check.most:.1%} of {check.population:,} with {check.confidence:.0%} confidence",
         )
+    if check.terms is not None:
+        yield "the sample", promise(check)
     yield "findings", f"{len(report.entries):,} from {sum(rate.answers for rate in report.rates.values()):,} answers"
     yield "compared by", report.compared
     if report.asked_about:

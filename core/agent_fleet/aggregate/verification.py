@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from agent_fleet.aggregate.outputs import Output
-from agent_fleet.aggregate.sampling import ENDLESS, Plan, Sampler, interval, plan
+from agent_fleet.aggregate.sampling import ENDLESS, MOST, Plan, Sampler, interval, plan, roughly
 from agent_fleet.errors import FleetError
 
 Standing = Literal["not checked", "passed", "failed", "unproved"]
@@ -47,7 +47,10 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What was found. `rate` is None if nothing was checked; the interval counts what could not be told as right, then as wrong."""
+    """What was found. `rate` is None if nothing was checked; the interval counts what could not be told as right, then as wrong.
+
+    More than `allowed` wrong ones in the sample prove, by `terms`, that too many are wrong.
+    """
 
     standing: Standing
     population: int = 0
@@ -59,11 +62,25 @@ class Verification:
     most: float = 1.0
     confidence: float = 0.0
     opinions: tuple[Opinion, ...] = ()
+    allowed: int = 0
+    terms: Terms | None = None
 
     @property
     def stops(self) -> bool:
         """Whether the run should stop: too many answers are wrong, with the stated confidence."""
         return self.standing == "failed"
+
+
+def promise(found: Verification) -> str:
+    """What the sample can tell, in words; for a verification with terms."""
+    terms, size = found.terms or Terms(), found.checked + found.unknown
+    if size == found.population:
+        return f"all {size:,} answers, of which {found.allowed} may be wrong"
+    return (
+        f"{size:,} of {found.population:,} answers, drawn by the seed {terms.seed}; with {terms.confidence:.0%} confidence, more "
+        f"than {found.allowed} wrong ones say that more than {terms.tolerated:.0%} of all are wrong, and no more than that many "
+        f"that fewer than {terms.found:.0%} are"
+    )
 
 
 class Inspection:
@@ -74,9 +91,13 @@ class Inspection:
         if not (0 <= terms.tolerated < terms.found <= 1 and 0.5 <= terms.confidence < 1):
             what = "a check needs 0 ≤ tolerated < found ≤ 1 and a confidence from 0.5 to below 1"
             raise FleetError("bad_input", what, hint="change the terms of the verification")
+        if roughly(terms.tolerated, terms.found, terms.confidence) > MOST:
+            what = f"to tell {terms.tolerated:g} wrong from {terms.found:g} takes more than {MOST:,} answers"
+            raise FleetError("bad_input", what, hint="let found be further above tolerated, or ask for less confidence")
         self._terms = terms
         self._checker = checker
         self._population = 0
+        self._plans: dict[int, Plan] = {}
         self._sampler = Sampler(terms.seed, self._plan(ENDLESS).size)
 
     def offer(self, output: Output, key: str) -> None:
@@ -114,8 +135,16 @@ class Inspection:
             most=interval(self._population, size, wrong + unknown, confidence)[1],
             confidence=confidence,
             opinions=tuple(said.values()),
+            allowed=most,
+            terms=self._terms,
         )
 
     def _plan(self, population: int) -> Plan:
-        terms = self._terms
-        return plan(population, tolerated=terms.tolerated, found=terms.found, confidence=terms.confidence)
+        if population not in self._plans:
+            self._plans[population] = plan(
+                population,
+                tolerated=self._terms.tolerated,
+                found=self._terms.found,
+                confidence=self._terms.confidence,
+            )
+        return self._plans[population]

@@ -8,12 +8,14 @@ from typing import Any
 
 import click
 
+from agent_fleet.aggregate.verification import Terms
 from agent_fleet.commands import Shared, command, deployed, run
 from agent_fleet.commands.add import habits
-from agent_fleet.deploy import contract, inputs, record
+from agent_fleet.deploy import contract, inputs, record, second
 from agent_fleet.deploy.contract import Contract
 from agent_fleet.deploy.draft import NO_INPUT, Request, draft
 from agent_fleet.deploy.inputs import Input
+from agent_fleet.deploy.record import Second
 from agent_fleet.errors import FleetError
 from agent_fleet.queue import names
 
@@ -70,6 +72,17 @@ _SETTINGS = (
 @click.option(
     "--coverage", type=click.FloatRange(0, 1), metavar="X", help="The part of the items that must be answered."
 )
+@click.option("--verify", is_flag=True, help="Have a second pool check a random sample of the answers.")
+@click.option(
+    "--verify-provider", default="", help="The kind of agent that checks; this and the next three imply --verify."
+)
+@click.option("--verify-model", default="", help="The model that checks.")
+@click.option("--verify-pool", default="", help="The pool of accounts that those who check are from.")
+@click.option("--verify-lane", default="", help="The lane that runs those who check.")
+@click.option("--confidence", type=float, metavar="X", help="How sure the check is to be; 0.95 if not given.")
+@click.option("--tolerated", type=float, metavar="X", help="The part of wrong answers that is no reason to stop; 0.05.")
+@click.option("--found", type=float, metavar="X", help="The part of wrong answers that has to be noticed; 0.2.")
+@click.option("--seed", metavar="TEXT", help="What the sample is drawn by; drawn itself if not given.")
 @click.option("--estimate", is_flag=True, help="Show what it would cost and take; start nothing.")
 @click.option("--stagger", type=click.FloatRange(min=0), metavar="S", help="Seconds between two starts.")
 @click.option("--force", is_flag=True, help="Start agents even where the machine has no room.")
@@ -83,7 +96,11 @@ def command_line(shared: Shared, instruction: str, **options: Any) -> int:
         raise FleetError("usage", "say what is to be done", hint='fleet deploy --task "…" --inputs FILE')
     deployed.refuse(shared, options["provider"], options["lane"], options["force"], options["trust_committed"])
     mind = deployed.mind(shared, options["provider"], options["model"], estimate=options["estimate"])
-    found = draft(shared.plugins, shared.config, habits(shared), _request(shared, instruction, options), mind)
+    found = draft(
+        *(shared.plugins, shared.config, habits(shared), _request(shared, instruction, options), mind),
+        environ=shared.environ,
+    )
+    deployed.refuse_second(shared, found, options["force"], options["trust_committed"])
     if options["estimate"]:
         return deployed.estimate(shared, found)
     deployment = record.create(shared.made_queue(), found)
@@ -107,7 +124,19 @@ def _request(shared: Shared, instruction: str, options: dict[str, Any]) -> Reque
         contract=contract.read(options["schema"]) if options["schema"] else Contract(),
         tools=options["tools"],
         settings={name: options[name] for name in _SETTINGS},
+        second=_second(shared, options),
     )
+
+
+def _second(shared: Shared, options: dict[str, Any]) -> Second | None:
+    """The second pool, if one is asked for. Raises `usage` for terms of a check without one."""
+    named = {name: options[f"verify_{name}"] for name in ("provider", "model", "pool", "lane")}
+    terms = {name: options[name] for name in ("confidence", "tolerated", "found", "seed") if options[name] is not None}
+    if not options["verify"] and not any(named.values()):
+        if terms:
+            raise FleetError("usage", f"--{next(iter(terms))} is for a check", hint="say --verify too")
+        return None
+    return second.wished(shared.config, **named, terms=Terms(**{"seed": "", **terms}))
 
 
 def _input(shared: Shared, options: dict[str, Any]) -> Input:

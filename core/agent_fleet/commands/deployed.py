@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from agent_fleet import config as configuration
 from agent_fleet import paths
+from agent_fleet.aggregate.verification import Verification, promise
 from agent_fleet.commands import Shared, run
 from agent_fleet.commands.add import habits
 from agent_fleet.commands.cost import price_table
@@ -37,6 +39,12 @@ def refuse(shared: Shared, provider: str, lane: str, force: bool, trust_committe
     run.refuse(shared, Wishes(lane=lane, provider=provider, force=force), trust_committed=trust_committed)
 
 
+def refuse_second(shared: Shared, deployment: Deployment, force: bool, trust_committed: bool) -> None:
+    """The same for the second pool."""
+    if deployment.second is not None:
+        refuse(shared, deployment.second.provider, deployment.second.lane, force, trust_committed)
+
+
 def again(stagger: float | None, force: bool, trust_committed: bool) -> list[str]:
     """These options for another `fleet resume-run`."""
     words = [] if stagger is None else ["--stagger", str(stagger)]
@@ -55,27 +63,33 @@ def work(shared: Shared, deployment: Deployment, *, force: bool, stagger: float 
         table=price_table(shared),
         console=open_console,
     )
-    wishes = Wishes(cap=settings.agents, lane=settings.lane, provider=settings.provider, force=force)
+    wishes = Wishes(
+        cap=settings.agents, force=force
+    )  # lane and provider stand in each task: those who check have others
     seconds = shared.config.get("run.stagger") if stagger is None else stagger
     return tell(shared, deployment, worked(place, deployment, wishes, stagger=seconds))
 
 
 def tell(shared: Shared, deployment: Deployment, done: Work | None = None) -> int:
     """Say what has become of a deployment, coverage first; the exit status says whether it is whole."""
-    found = coverage.fates(deployment, coverage.given(shared.queue, deployment))
+    given = coverage.given(shared.queue, deployment)
+    found = coverage.fates(deployment, given)
     covered = coverage.coverage(found)
     table = price_table(shared)
     cost = spent(shared.queue, table, deployment)
     whole = covered.share >= deployment.settings.coverage and not covered.open
-    report = assembly.assemble(deployment, found, comparison(shared.plugins, shared.config))
+    report = assembly.assemble(deployment, found, given, comparison(shared.plugins, shared.config))
+    verified = deployment.second is None or report.verification.standing == "passed"
     files = assembly.keep(shared.queue, deployment, report)
     answers, linked = (sum(getattr(rate, name) for rate in report.rates.values()) for name in ("answers", "linked"))
     joined = {
         "verdict": report.verdict,
         "duplicates": {"answers": answers, "linked": linked, "to_ask": report.asked_about, "by": report.compared},
         "files": files,
+        "verification": checked_by(deployment, report.verification),
     }
-    told = [f"{report.verdict}; {linked} of {count(answers, 'answer')} say what another says", f"report: {files[-1]}"]
+    told = _checked(deployment, report.verification)
+    told += [f"{report.verdict}; {linked} of {count(answers, 'answer')} say what another says", f"report: {files[-1]}"]
     shared.emit(
         payload(deployment, covered, found, cost, whole=whole) | joined | ({"why": done.why} if done else {}),
         lambda: "\n".join(
@@ -85,7 +99,7 @@ def tell(shared: Shared, deployment: Deployment, done: Work | None = None) -> in
             ]
         ),
     )
-    return OK if whole else FAULT
+    return OK if whole and verified else FAULT
 
 
 def payload(
@@ -110,6 +124,33 @@ def payload(
         "money": None if cost.is_unknown else cost.money.as_record(),
         "items": [_item(fate) for fate in found],
     }
+
+
+def checked_by(deployment: Deployment, found: Verification) -> dict[str, Any] | None:
+    """What the check came to, for programs; None where nobody was to check."""
+    if deployment.second is None:
+        return None
+    told = asdict(found)
+    terms = told.pop("terms") or asdict(deployment.second.terms)
+    return {**asdict(deployment.second), **told, "terms": terms}
+
+
+def _checked(deployment: Deployment, found: Verification) -> list[str]:
+    """What the check came to, in lines for a person."""
+    second = deployment.second
+    if second is None:
+        return []
+    who = (
+        f"{second.provider}{f' {second.model}' if second.model else ''}{f', pool {second.pool}' if second.pool else ''}"
+    )
+    if found.terms is None:
+        return [f"not checked yet; {who} is to check"]
+    rate = "" if found.rate is None else f" ({found.rate:.1%})"
+    return [
+        f"check by {who}: {found.standing}; {found.wrong} of {found.checked} wrong{rate}, {found.unknown} without a verdict",
+        f"  {promise(found)}",
+        f"  so from {found.least:.1%} to {found.most:.1%} of all answers are wrong",
+    ]
 
 
 def _item(fate: Fate) -> dict[str, Any]:

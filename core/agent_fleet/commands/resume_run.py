@@ -23,6 +23,7 @@ def command_line(
     deployment = record.read(shared.queue, name)
     settings = deployment.settings
     deployed.refuse(shared, settings.provider, settings.lane, force, trust_committed)
+    deployed.refuse_second(shared, deployment, force, trust_committed)
     if detach:
         extra = deployed.again(stagger, force, trust_committed)
         run.detached(shared, ["resume-run", name, *shared.named, *extra], [f"fleet report {name}"])

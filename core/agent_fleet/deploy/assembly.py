@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from agent_fleet.aggregate.outputs import from_json
 from agent_fleet.aggregate.pipeline import Settings, aggregate
 from agent_fleet.aggregate.report import Report
 from agent_fleet.aggregate.sheets import write_html, write_json, write_markdown
+from agent_fleet.aggregate.verification import Terms
 from agent_fleet.deploy import harvest
+from agent_fleet.deploy.checking import Bench
 from agent_fleet.deploy.comparison import Comparison
-from agent_fleet.deploy.coverage import Fate
+from agent_fleet.deploy.coverage import Fate, Given
 from agent_fleet.deploy.orders import FOLDER
 from agent_fleet.deploy.record import Deployment
 from agent_fleet.queue.files import sync_directory
@@ -26,15 +28,18 @@ _FORMS: tuple[tuple[str, Callable[[Report, TextIO], None]], ...] = (
 )
 
 
-def assemble(deployment: Deployment, found: Iterable[Fate], by: Comparison) -> Report:
+def assemble(deployment: Deployment, found: Sequence[Fate], given: Sequence[Given], by: Comparison) -> Report:
     """The report of all that has a fate by now. What was answered was held to the contract when it was read."""
+    second = deployment.second
     settings = Settings(
         title=f"{deployment.id}: {line(deployment.instruction, 100)}",
         bounds=by.bounds,
         least_coverage=deployment.settings.coverage,
+        terms=second.terms if second else Terms(),
     )
+    bench = Bench(second, found, given) if second else None
     outputs = (from_json(row) for row in harvest.rows(deployment, found))
-    return aggregate(outputs, None, settings, asked=harvest.asked(deployment), embedder=by.embedder)
+    return aggregate(outputs, None, settings, asked=harvest.asked(deployment), embedder=by.embedder, checker=bench)
 
 
 def keep(queue: Queue, deployment: Deployment, report: Report) -> list[str]:

@@ -11,6 +11,15 @@ from agent_fleet.queue.files import BadFileError, read_json
 
 _LONGEST = 100_000
 
+# what one who checks an answer of another returns for it
+VERDICT: Mapping[str, Any] = {
+    "type": "object",
+    "required": ["verdict"],
+    "properties": {"verdict": {"enum": ["right", "wrong", "cannot tell"]}, "why": {"type": "string", "minLength": 1}},
+    "if": {"properties": {"verdict": {"const": "wrong"}}},
+    "then": {"required": ["why"]},
+}
+
 
 class Contract:
     """A schema that was found to be sound; an empty one takes every value. References leave the schema nowhere."""

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from agent_fleet.deploy import answers, orders
 from agent_fleet.deploy.answers import Answer
-from agent_fleet.deploy.contract import Contract
+from agent_fleet.deploy.contract import VERDICT, Contract
 from agent_fleet.deploy.orders import Order
 from agent_fleet.deploy.record import Deployment
 from agent_fleet.deploy.values import Item
@@ -33,6 +33,7 @@ class Fate:
     why: str = ""
     provider: str = ""
     model: str = ""
+    account: str = ""
 
 
 class Given(NamedTuple):
@@ -70,7 +71,8 @@ class Coverage:
 
 def given(queue: Queue, deployment: Deployment) -> list[Given]:
     """Every order of a deployment whose task was added, in the order in which they were."""
-    contract = Contract(deployment.contract)
+    checked = Contract(VERDICT if deployment.second else None)
+    made = Contract(deployment.contract)
     states = _states(queue)
     found = []
     for task, order in orders.all_of(queue, deployment.id):
@@ -80,6 +82,7 @@ def given(queue: Queue, deployment: Deployment) -> list[Given]:
                 continue  # its batch never became part of the queue
             state = "set aside"
         outcomes = records.outcomes(queue, task)
+        contract = checked if order.checks else made
         got: dict[str, Answer] = {}
         for outcome in outcomes:
             got |= answers.read(order, str(outcome.get("result") or ""), contract)
@@ -91,6 +94,8 @@ def fates(deployment: Deployment, orders_given: list[Given]) -> list[Fate]:
     """What has become of each item, in the order of the input."""
     found: dict[str, Fate] = {}
     for each in orders_given:
+        if each.order.checks:
+            continue
         for item in each.order.items:
             before = found.get(item.id)
             if before is None or not is_settled(before):
@@ -135,15 +140,19 @@ def _may_go_on(each: Given) -> bool:
     return each.state == "done" or (each.state == "failed" and each.last.get("outcome") == "budget")
 
 
-def _fate(item: Item, each: Given) -> Fate:
+def worker(each: Given) -> dict[str, str]:
+    """Who worked on an order last, as far as the records tell: `provider`, `model` and `account`."""
     usage = each.last.get("usage")
     models = usage.get("models") if isinstance(usage, dict) else None
-    about: dict[str, Any] = {
-        "item": item,
-        "task": each.task,
+    return {
         "provider": str(each.last.get("provider") or ""),
         "model": " + ".join(map(str, models)) if isinstance(models, list) else "",
+        "account": str(each.last.get("account") or ""),
     }
+
+
+def _fate(item: Item, each: Given) -> Fate:
+    about: dict[str, Any] = {"item": item, "task": each.task, **worker(each)}
     answer = each.answers.get(item.id)
     if answer is not None and (answer.fault != "invalid" or each.state in _ENDED):
         return Fate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agent_fleet.deploy import coverage, orders, telling
+from agent_fleet.deploy import checking, coverage, orders, telling
 from agent_fleet.deploy.orders import Order
 from agent_fleet.deploy.record import Deployment
 from agent_fleet.queue import intake
@@ -29,13 +29,19 @@ def give_out(queue: Queue, deployment: Deployment, habits: Habits) -> list[str]:
 
 
 def due(queue: Queue, deployment: Deployment) -> list[Order]:
-    """The orders that are to be given out now."""
+    """The orders that are to be given out now: what is open, and once nothing of that is left, what is to be checked.
+
+    Once a check has failed nothing is.
+    """
     given = coverage.given(queue, deployment)
+    if checking.verification(deployment, coverage.fates(deployment, given), given).stops:
+        return []
     started = {each.order.part for each in given}
     followed = {each.order.of for each in given}
     todo = [order for order in deployment.orders() if order.part not in started]
     again = (coverage.left(each, most=deployment.settings.redispatch) for each in given if each.task not in followed)
-    return [*todo, *(order for order in again if order is not None)]
+    todo += [order for order in again if order is not None]
+    return todo or checking.due(deployment, given)
 
 
 def body(deployment: Deployment, order: Order, habits: Habits) -> dict[str, Any]:
@@ -59,6 +65,7 @@ def body(deployment: Deployment, order: Order, habits: Habits) -> dict[str, Any]
     fields |= {name: getattr(settings, name) for name in ("lane", "pool", "check")}
     tier = deployment.tiers.get(order.tier, {})
     fields |= {name: getattr(settings, name) or tier.get(name, "") for name in ("provider", "model")}
+    fields |= checking.fields(deployment, order) if order.checks else {}
     return task_body(fields, habits)
 
 

@@ -9,18 +9,20 @@ from typing import Any
 
 from agent_fleet import routing
 from agent_fleet.config import Config
-from agent_fleet.deploy import dispatch, toolbox
+from agent_fleet.deploy import dispatch, second, toolbox
 from agent_fleet.deploy.balance import balanced
 from agent_fleet.deploy.contract import Contract
 from agent_fleet.deploy.decompose import Parts, decompose
 from agent_fleet.deploy.inputs import Input
 from agent_fleet.deploy.question import Asked, Unasked
-from agent_fleet.deploy.record import Deployment, Settings
+from agent_fleet.deploy.record import Deployment, Second, Settings
 from agent_fleet.deploy.values import Goal, Item, Scope, Split
 from agent_fleet.errors import FleetError
 from agent_fleet.plugins import Plugins
 from agent_fleet.protocols import Decomposer
 from agent_fleet.queue.task import Habits
+from agent_fleet.run.accounts import Access
+from agent_fleet.run.outlook import lane_of
 from agent_fleet.text import count
 
 NO_INPUT = Input((), {})
@@ -33,7 +35,7 @@ class Request:
 
     `settings` are those of `Settings` by name; what is left out or None is as configured. `tools` are given to every part;
     `tiers` say which `provider` and `model` a part of each tier gets, the cheapest first (none: as configured),
-    where the settings name none.
+    where the settings name none; `second` who should check a sample of the answers.
     """
 
     instruction: str
@@ -46,6 +48,7 @@ class Request:
     tools: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     tiers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    second: Second | None = None
 
 
 class Guess:
@@ -66,7 +69,15 @@ class Guess:
         return Split(scopes=scopes, notes=notes)
 
 
-def draft(plugins: Plugins, config: Config, habits: Habits, request: Request, mind: Asked | Unasked) -> Deployment:
+def draft(
+    plugins: Plugins,
+    config: Config,
+    habits: Habits,
+    request: Request,
+    mind: Asked | Unasked,
+    *,
+    environ: Mapping[str, str],
+) -> Deployment:
     """The deployment. Raises FleetError for what cannot be taken apart, or not worked as it is asked for."""
     settings = _settings(config, request.settings)
     box = toolbox.read(_registry(config))
@@ -104,6 +115,9 @@ def draft(plugins: Plugins, config: Config, habits: Habits, request: Request, mi
         tiers=tiers,
         servers={str(number): chosen for number, scope in enumerate(scopes, 1) if (chosen := box.servers(scope.tools))},
     )
+    if request.second is not None:
+        lane = lane_of(config, plugins, settings.need)
+        found = second.appointed(found, request.second, Access(config.root, config, plugins, environ), lane)
     for order in found.orders():
         dispatch.body(found, order, habits)  # what no task can be is refused now, not half-way
     return found

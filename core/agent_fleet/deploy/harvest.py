@@ -35,5 +35,6 @@ def rows(deployment: Deployment, found: Iterable[Fate], *, kind: str = "") -> It
             "confidence": fate.confidence,
             "provider": fate.provider,
             "model": fate.model,
+            "account": fate.account,
             "outcome": _OUTCOMES.get(fate.kind, fate.fault or "failed"),
         }

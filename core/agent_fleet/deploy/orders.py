@@ -26,7 +26,8 @@ class Order:
     """The exclusive scope of one task.
 
     `part` is the partition of which these items are, `round` how often what was left of it has been given out again, and `of`
-    the task whose remainder this is. `contract` is a JSON Schema for each item's value; `tools` are names of MCP servers and
+    the task whose remainder this is. One that `checks` has answers of others as its
+    items. `contract` is a JSON Schema for each item's value; `tools` are names of MCP servers and
     `servers` their settings, in which `${NAME}` stands for a variable: these and no others.
     """
 
@@ -42,6 +43,7 @@ class Order:
     contract: Mapping[str, Any] = field(default_factory=dict)
     round: int = 0
     of: str = ""
+    checks: bool = False
 
 
 def remainder(order: Order, settled: Collection[str], *, of: str) -> Order | None:
@@ -123,6 +125,7 @@ def _order(found: Mapping[str, Any]) -> Order:
             contract=dict(found["contract"]),
             round=int(found["round"]),
             of=_str(found["of"]),
+            checks=found.get("checks") is True,
         )
     except (KeyError, TypeError, ValueError):
         raise BadFileError("it is no work order") from None

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from agent_fleet.aggregate.verification import Terms
 from agent_fleet.deploy.orders import FOLDER, Order, is_id, items_from
 from agent_fleet.deploy.values import Item, Scope
 from agent_fleet.errors import FleetError
@@ -42,10 +43,25 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Second:
+    """The second pool: agents of this provider, model and pool of accounts, in this lane, who check a sample of the answers.
+
+    Where one is wished for, what is empty is left open.
+    """
+
+    provider: str = ""
+    model: str = ""
+    pool: str = ""
+    lane: str = ""
+    terms: Terms = field(default_factory=Terms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """What was asked. `source` tells where the items come from, `digest` is of all of them, `repeated` how often more than once
     an item was given, by its id; `planning` is what taking it apart has cost,
-    `servers` the MCP servers of each part, by its number, `tiers` the `provider` and `model` of each tier.
+    `servers` the MCP servers of each part, by its number, `tiers` the `provider` and `model` of each tier,
+    `second` who checks a sample of the answers (None: nobody).
     """
 
     id: str
@@ -63,6 +79,7 @@ class Deployment:
     planning: Mapping[str, Any] = field(default_factory=dict)
     servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     tiers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    second: Second | None = None
 
     def orders(self) -> list[Order]:
         """The first work order of each part."""
@@ -173,9 +190,14 @@ def _deployment(told: Mapping[str, Any], parts: Mapping[str, Any]) -> Deployment
             planning=dict(told["planning"]),
             servers=dict(told.get("servers", {})),
             tiers=dict(told.get("tiers", {})),
+            second=_second(told.get("second")),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise BadFileError("it is no record of a deployment") from None
+
+
+def _second(told: Mapping[str, Any] | None) -> Second | None:
+    return None if told is None else Second(**{**told, "terms": Terms(**told["terms"])})
 
 
 def _scope(told: Mapping[str, Any]) -> Scope:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from agent_fleet.config import Config
-from agent_fleet.deploy import coverage, dispatch
+from agent_fleet.deploy import checking, coverage, dispatch
 from agent_fleet.deploy.record import Deployment, runs_of
 from agent_fleet.ledger import Entry, Tally, entries, tally
 from agent_fleet.plugins import Plugins
@@ -45,7 +45,11 @@ def work(place: Place, deployment: Deployment, wishes: Wishes, *, stagger: float
     runs: list[Summary] = []
     while True:
         added = dispatch.give_out(place.queue, deployment, place.habits)
-        states = [each.state for each in coverage.given(place.queue, deployment)]
+        given = coverage.given(place.queue, deployment)
+        verified = checking.verification(deployment, coverage.fates(deployment, given), given)
+        if verified.stops:
+            return Work(tuple(runs), f"{verified.wrong} of {verified.checked} checked answers are wrong")
+        states = [each.state for each in given]
         if "inbox" not in states and "active" not in states:
             return Work(tuple(runs), "")
         if runs and not added and "inbox" not in states:

@@ -154,6 +154,14 @@ def sole_provider(config: Config, environ: Mapping[str, str], pool: str) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
+def members(environ: Mapping[str, str], pool: str, provider: str) -> frozenset[str]:
+    """The accounts of a pool that work for a provider. Raises FleetError if the registry cannot be read."""
+    registry: Registry = Registrar(places.registry_path(environ), environ).load()
+    return frozenset(
+        profile.id for profile in registry.workers() if profile.provider == provider and pool in profile.pools
+    )
+
+
 def rooms_of(situation: Situation, request: Request, *, rotates: bool, kept: str, longest: float) -> Rooms:
     """The verdicts on the accounts as rows. Pure."""
     best, verdicts = selection.choose(request, situation)
