@@ -252,6 +252,22 @@ KEYS: tuple[Key, ...] = (
         "The part of the items, from 0 to 1, that must be answered before a deployment counts as whole.",
         most=1,
     ),
+    Key(
+        "deploy.escalate",
+        "whole",
+        1,
+        "How many tiers up goes what the agents of a tier were not able to answer; 0 keeps it where it is.",
+        most=10,
+    ),
+    Key(
+        "deploy.tier", "text", "", "The tier of parts that name none; empty: the provider and model of all other tasks."
+    ),
+    Key(
+        "deploy.judge",
+        "text",
+        "",
+        "The tier whose model says how difficult each part is that names no tier; empty: nobody.",
+    ),
     Key("deploy.verify_provider", "text", "", "The kind of agent that checks a sample of the answers for `--verify`."),
     Key("deploy.verify_model", "text", "", "The model that does."),
     Key("deploy.verify_pool", "text", "", "The pool of accounts that those who check are from."),

@@ -22,7 +22,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from agent_fleet.aggregate.verification import Terms, Verification
-from agent_fleet.commands import Shared
+from agent_fleet.commands import Shared, deployed
 from agent_fleet.commands.add import habits
 from agent_fleet.config import Config
 from agent_fleet.deploy import checking, coverage, inputs, record, second
@@ -97,7 +97,15 @@ class Fleet:
             )
             provider = settings.get("provider") or shared.config.get("providers.default")
             mind = Asked(shared.plugins, provider, shared.environ, model=settings.get("model") or "")
-            return draft(shared.plugins, shared.config, habits(shared), request, mind, environ=shared.environ)
+            return draft(
+                shared.plugins,
+                shared.config,
+                habits(shared),
+                request,
+                mind,
+                environ=shared.environ,
+                judge=deployed.judge(shared),
+            )
         finally:
             shared.close()
 

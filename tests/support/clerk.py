@@ -1,8 +1,8 @@
 """A worker that answers each item of its partition by one line, and writes down whom it has worked for.
 
-`clerk.py LEDGER [SECONDS]`, the prompt on standard input. What an item says decides what becomes of it: `skip`, `fail`,
+`clerk.py LEDGER [SECONDS [able]]`, the prompt on standard input. What an item says decides what becomes of it: `skip`, `fail`,
 `lose` (no line the first time it is asked for), `lie` (a number where a text is wanted, the first time). An answer that is to be
-checked is right if it is the input turned round.
+checked is right if it is the input turned round. One who is `able` does all of it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import time
 
 
-def main(ledger: str, seconds: float) -> None:
+def main(ledger: str, seconds: float, able: bool) -> None:
     inside = False
     said = []
     for line in sys.stdin.read().splitlines():
@@ -22,17 +22,19 @@ def main(ledger: str, seconds: float) -> None:
         elif line.startswith("-----END ITEMS "):
             inside = False
         elif inside:
-            said.append(answer(json.loads(line), ledger))
+            said.append(answer(json.loads(line), ledger, able))
     time.sleep(seconds)
     print("\n".join(["Some words before.", *filter(None, said)]), flush=True)
 
 
-def answer(told: dict[str, object], ledger: str) -> str:
+def answer(told: dict[str, object], ledger: str, able: bool) -> str:
     item, value = told["item"], str(told["value"])
     with open(ledger, "a+", encoding="utf-8") as file:
         file.seek(0)
         again = f"{item}\n" in file.readlines()
         os.write(file.fileno(), f"{item}\n".encode())
+    if able:
+        return json.dumps({"item": item, "value": value[::-1]})
     if "lose" in value and not again:
         return ""
     if "skip" in value:
@@ -47,4 +49,4 @@ def answer(told: dict[str, object], ledger: str) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 0.0)
+    main(sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 0.0, "able" in sys.argv)

@@ -21,7 +21,7 @@ from agent_fleet.queue import names
 
 _SETTINGS = (
     *("agents", "tokens", "turns", "seconds", "money", "need", "provider", "lane", "model", "pool", "check"),
-    *("redispatch", "coverage"),
+    *("redispatch", "coverage", "escalate"),
 )
 
 
@@ -70,6 +70,9 @@ _SETTINGS = (
     "--redispatch", type=click.IntRange(0, 20), metavar="N", help="How often what an agent leaves is given out again."
 )
 @click.option(
+    "--escalate", type=click.IntRange(0, 10), metavar="N", help="How many tiers up goes what a tier could not answer."
+)
+@click.option(
     "--coverage", type=click.FloatRange(0, 1), metavar="X", help="The part of the items that must be answered."
 )
 @click.option("--verify", is_flag=True, help="Have a second pool check a random sample of the answers.")
@@ -99,6 +102,7 @@ def command_line(shared: Shared, instruction: str, **options: Any) -> int:
     found = draft(
         *(shared.plugins, shared.config, habits(shared), _request(shared, instruction, options), mind),
         environ=shared.environ,
+        judge=deployed.judge(shared, estimate=options["estimate"]),
     )
     deployed.refuse_second(shared, found, options["force"], options["trust_committed"])
     if options["estimate"]:

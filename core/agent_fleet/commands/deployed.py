@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from agent_fleet import config as configuration
-from agent_fleet import paths
+from agent_fleet import paths, routing
 from agent_fleet.aggregate.verification import Verification, promise
 from agent_fleet.commands import Shared, run
 from agent_fleet.commands.add import habits
 from agent_fleet.commands.cost import price_table
 from agent_fleet.commands.report import used
 from agent_fleet.config import Config
-from agent_fleet.deploy import assembly, coverage, telling
+from agent_fleet.deploy import assembly, coverage, escalation, telling
 from agent_fleet.deploy.comparison import comparison
 from agent_fleet.deploy.coverage import Coverage, Fate
 from agent_fleet.deploy.estimate import Band, Estimate, Size
@@ -23,9 +23,11 @@ from agent_fleet.deploy.question import Asked, Unasked
 from agent_fleet.deploy.record import Deployment
 from agent_fleet.deploy.work import Place, Work, spent
 from agent_fleet.deploy.work import work as worked
-from agent_fleet.errors import FAULT, OK
+from agent_fleet.errors import FAULT, OK, FleetError
 from agent_fleet.keys import KEYS
-from agent_fleet.ledger import Entry, Tally, entries
+from agent_fleet.ledger import Entry, Tally, entries, tally
+from agent_fleet.prices import Table
+from agent_fleet.queue.store import Queue
 from agent_fleet.run.console import open_console
 from agent_fleet.run.outlook import Wishes
 from agent_fleet.text import count, duration, line
@@ -82,13 +84,15 @@ def tell(shared: Shared, deployment: Deployment, done: Work | None = None) -> in
     verified = deployment.second is None or report.verification.standing == "passed"
     files = assembly.keep(shared.queue, deployment, report)
     answers, linked = (sum(getattr(rate, name) for rate in report.rates.values()) for name in ("answers", "linked"))
+    climbed = _escalated(shared.queue, table, escalation.steps(given))
     joined = {
         "verdict": report.verdict,
         "duplicates": {"answers": answers, "linked": linked, "to_ask": report.asked_about, "by": report.compared},
         "files": files,
+        "escalated": climbed,
         "verification": checked_by(deployment, report.verification),
     }
-    told = _checked(deployment, report.verification)
+    told = _climbs(climbed) + _checked(deployment, report.verification)
     told += [f"{report.verdict}; {linked} of {count(answers, 'answer')} say what another says", f"report: {files[-1]}"]
     shared.emit(
         payload(deployment, covered, found, cost, whole=whole) | joined | ({"why": done.why} if done else {}),
@@ -124,6 +128,33 @@ def payload(
         "money": None if cost.is_unknown else cost.money.as_record(),
         "items": [_item(fate) for fate in found],
     }
+
+
+def _escalated(queue: Queue, table: Table, steps: Sequence[escalation.Step]) -> list[dict[str, Any]]:
+    """What has gone a tier up, with what that has cost."""
+    found = []
+    for step in steps:
+        cost = tally(entry for entry in entries(queue, table) if entry.task in step.tasks)
+        money = None if cost.is_unknown else cost.money.as_record()
+        tokens = None if cost.is_unknown else cost.usage.tokens
+        found.append(
+            {"from": step.below, "to": step.tier, "items": step.items, "answered": step.answered}
+            | {"tasks": list(step.tasks), "tokens": tokens, "money": money}
+        )
+    return found
+
+
+def _climbs(steps: Sequence[dict[str, Any]]) -> list[str]:
+    return [
+        f"from tier {step['from']} to {step['to']}: {count(step['items'], 'item')}, {step['answered']} answered there;"
+        f" {'cost unknown' if step['tokens'] is None else _price(step)}"
+        for step in steps
+    ]
+
+
+def _price(step: dict[str, Any]) -> str:
+    more = " and what is unknown" if step["money"]["unknown"] else ""
+    return f"{step['tokens']:,} tokens, {step['money']['known']:.4f} US dollars{more}"
 
 
 def checked_by(deployment: Deployment, found: Verification) -> dict[str, Any] | None:
@@ -195,6 +226,18 @@ def mind(shared: Shared, provider: str, model: str, *, estimate: bool = False) -
     if estimate:
         return Unasked()
     return Asked(shared.plugins, provider or shared.config.get("providers.default"), shared.environ, model=model)
+
+
+def judge(shared: Shared, *, estimate: bool = False) -> Asked | Unasked | None:
+    """The model that says how difficult parts are; None where nobody is configured. Raises `bad_config`."""
+    name = shared.config.get("deploy.judge")
+    if not name:
+        return None
+    known = {tier.name: tier for tier in routing.tiers(shared.config.tiers)}
+    if name not in known:
+        hint = f"use one of {', '.join(known)}" if known else "write a [tiers.NAME] table"
+        raise FleetError("bad_config", f"deploy.judge names no tier: {name!r}", hint=hint)
+    return mind(shared, known[name].provider, known[name].model, estimate=estimate)
 
 
 def estimate(shared: Shared, draft: Deployment) -> int:

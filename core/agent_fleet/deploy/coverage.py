@@ -98,7 +98,7 @@ def fates(deployment: Deployment, orders_given: list[Given]) -> list[Fate]:
             continue
         for item in each.order.items:
             before = found.get(item.id)
-            if before is None or not is_settled(before):
+            if before is None or not is_settled(before) or (before.kind == "failed" and each.order.climb):
                 found[item.id] = _fate(item, each)
     return [found.get(item.id) or Fate(item=item, kind="open", why="not given out") for item in deployment.items]
 

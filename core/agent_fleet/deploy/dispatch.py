@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agent_fleet.deploy import checking, coverage, orders, telling
+from agent_fleet.deploy import checking, coverage, escalation, orders, telling
 from agent_fleet.deploy.orders import Order
 from agent_fleet.deploy.record import Deployment
 from agent_fleet.queue import intake
@@ -37,10 +37,11 @@ def due(queue: Queue, deployment: Deployment) -> list[Order]:
     if checking.verification(deployment, coverage.fates(deployment, given), given).stops:
         return []
     started = {each.order.part for each in given}
-    followed = {each.order.of for each in given}
+    followed = {(each.order.of, each.order.tier) for each in given}
     todo = [order for order in deployment.orders() if order.part not in started]
-    again = (coverage.left(each, most=deployment.settings.redispatch) for each in given if each.task not in followed)
-    todo += [order for order in again if order is not None]
+    for each in given:
+        again = (coverage.left(each, most=deployment.settings.redispatch), escalation.raised(deployment, each))
+        todo += [order for order in again if order is not None and (each.task, order.tier) not in followed]
     return todo or checking.due(deployment, given)
 
 
@@ -50,6 +51,7 @@ def body(deployment: Deployment, order: Order, habits: Habits) -> dict[str, Any]
     number = f"{deployment.id} part {order.part} of {len(deployment.scopes)}"
     what = f": {line(order.title, 80)}" if order.title else ""
     again = f", again ({order.round})" if order.round else ""
+    again += f", a tier up: {order.tier}" if order.climb else ""
     limits = {"tokens": settings.tokens, "turns": settings.turns, "seconds": settings.seconds}
     fields = {
         "target": deployment.instruction,
@@ -63,8 +65,7 @@ def body(deployment: Deployment, order: Order, habits: Habits) -> dict[str, Any]
         "budget": {name: amount for name, amount in limits.items() if amount},
     }
     fields |= {name: getattr(settings, name) for name in ("lane", "pool", "check")}
-    tier = deployment.tiers.get(order.tier, {})
-    fields |= {name: getattr(settings, name) or tier.get(name, "") for name in ("provider", "model")}
+    fields["provider"], fields["model"] = deployment.way(order.tier)
     fields |= checking.fields(deployment, order) if order.checks else {}
     return task_body(fields, habits)
 

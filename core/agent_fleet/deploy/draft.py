@@ -9,12 +9,12 @@ from typing import Any
 
 from agent_fleet import routing
 from agent_fleet.config import Config
-from agent_fleet.deploy import dispatch, second, toolbox
+from agent_fleet.deploy import difficulty, dispatch, second, toolbox
 from agent_fleet.deploy.balance import balanced
 from agent_fleet.deploy.contract import Contract
 from agent_fleet.deploy.decompose import Parts, decompose
 from agent_fleet.deploy.inputs import Input
-from agent_fleet.deploy.question import Asked, Unasked
+from agent_fleet.deploy.question import Asked, Unasked, added
 from agent_fleet.deploy.record import Deployment, Second, Settings
 from agent_fleet.deploy.values import Goal, Item, Scope, Split
 from agent_fleet.errors import FleetError
@@ -26,7 +26,7 @@ from agent_fleet.run.outlook import lane_of
 from agent_fleet.text import count
 
 NO_INPUT = Input((), {})
-_CONFIGURED = ("agents", "tokens", "redispatch", "coverage")
+_CONFIGURED = ("agents", "tokens", "redispatch", "coverage", "escalate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +77,12 @@ def draft(
     mind: Asked | Unasked,
     *,
     environ: Mapping[str, str],
+    judge: Asked | Unasked | None = None,
 ) -> Deployment:
-    """The deployment. Raises FleetError for what cannot be taken apart, or not worked as it is asked for."""
+    """The deployment. `judge` says how difficult each part is that names no tier (None: nobody).
+
+    Raises FleetError for what cannot be taken apart, or not worked as it is asked for.
+    """
     settings = _settings(config, request.settings)
     box = toolbox.read(_registry(config))
     box.servers(request.tools)
@@ -99,6 +103,12 @@ def draft(
     )
     parts = decompose(plugins, by, goal)
     scopes = tuple(replace(scope, tools=tuple(dict.fromkeys((*scope.tools, *request.tools)))) for scope in parts.scopes)
+    default = str(config.get("deploy.tier"))
+    if default and default not in tiers:
+        raise FleetError(
+            "bad_config", f"deploy.tier names no tier: {default!r}", hint=f"use one of {', '.join(tiers) or 'none yet'}"
+        )
+    scopes, judgement = _judged(config, judge, request.instruction, scopes, parts, default)
     found = Deployment(
         id="d0",
         instruction=request.instruction,
@@ -110,8 +120,8 @@ def draft(
         settings=settings,
         contract=request.contract.schema,
         repeated=request.input.repeated,
-        notes=_notes(parts, request.input),
-        planning=asdict(mind.usage),
+        notes=(*_notes(parts, request.input), *judgement),
+        planning=asdict(added(mind.usage, judge.usage) if judge else mind.usage),
         tiers=tiers,
         servers={str(number): chosen for number, scope in enumerate(scopes, 1) if (chosen := box.servers(scope.tools))},
     )
@@ -132,6 +142,20 @@ def _settings(config: Config, asked: Mapping[str, Any]) -> Settings:
         )
     told = {name: value for name, value in asked.items() if value is not None}
     return Settings(**{name: config.get(f"deploy.{name}") for name in _CONFIGURED} | told)
+
+
+def _judged(
+    config: Config,
+    judge: Asked | Unasked | None,
+    instruction: str,
+    scopes: tuple[Scope, ...],
+    parts: Parts,
+    default: str,
+) -> tuple[tuple[Scope, ...], tuple[str, ...]]:
+    """The scopes with their tiers: declared, else judged, else the default."""
+    if judge is not None and config.tiers:
+        return difficulty.judged(judge, routing.tiers(config.tiers), instruction, scopes, parts.items, default)
+    return tuple(replace(scope, tier=scope.tier or default) for scope in scopes), ()
 
 
 def _registry(config: Config) -> str:

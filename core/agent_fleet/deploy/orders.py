@@ -26,8 +26,8 @@ class Order:
     """The exclusive scope of one task.
 
     `part` is the partition of which these items are, `round` how often what was left of it has been given out again, and `of`
-    the task whose remainder this is. One that `checks` has answers of others as its
-    items. `contract` is a JSON Schema for each item's value; `tools` are names of MCP servers and
+    the task whose remainder this is. `tier` is `climb` tiers above the one that the part began with. One that `checks` has
+    answers of others as its items. `contract` is a JSON Schema for each item's value; `tools` are names of MCP servers and
     `servers` their settings, in which `${NAME}` stands for a variable: these and no others.
     """
 
@@ -44,6 +44,7 @@ class Order:
     round: int = 0
     of: str = ""
     checks: bool = False
+    climb: int = 0
 
 
 def remainder(order: Order, settled: Collection[str], *, of: str) -> Order | None:
@@ -126,6 +127,7 @@ def _order(found: Mapping[str, Any]) -> Order:
             round=int(found["round"]),
             of=_str(found["of"]),
             checks=found.get("checks") is True,
+            climb=int(found.get("climb", 0)),
         )
     except (KeyError, TypeError, ValueError):
         raise BadFileError("it is no work order") from None

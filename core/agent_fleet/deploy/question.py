@@ -60,7 +60,7 @@ class Asked:
             found = self._ask(offer, question, scratch)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-        self.usage = _sum(self.usage, found.usage)
+        self.usage = added(self.usage, found.usage)
         if found.kind != "done" or not found.result.strip():
             what = found.reason or "it said nothing"
             raise FleetError("unavailable", f"{self._provider} gave no answer: {found.kind}: {what}", hint=_HINT)
@@ -125,7 +125,8 @@ def _judged(reader: Reader, log: str, exit: Exit) -> Outcome:
     return reader.outcome(exit)
 
 
-def _sum(one: Usage, other: Usage) -> Usage:
+def added(one: Usage, other: Usage) -> Usage:
+    """Both together."""
     sums = {name: getattr(one, name) + getattr(other, name) for name in COUNTS}
     money = None if one.money is None and other.money is None else (one.money or 0.0) + (other.money or 0.0)
     return replace(other, **sums, money=money, models=tuple(dict.fromkeys((*one.models, *other.models))))

@@ -24,7 +24,8 @@ from agent_fleet.queue.store import Queue
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """How a deployment is worked: at most `agents` at once, each with `tokens`, `seconds` and `turns` at most, all of it for
-    `money` US dollars (0: no limit). What is left of a part is given out again `redispatch` times.
+    `money` US dollars (0: no limit). What is left of a part is given out again `redispatch` times, and
+    what a tier was not able to do goes `escalate` tiers up at most.
     """
 
     agents: int = 1
@@ -40,6 +41,7 @@ class Settings:
     check: str = ""
     redispatch: int = 2
     coverage: float = 1.0
+    escalate: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +82,28 @@ class Deployment:
     servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     tiers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     second: Second | None = None
+
+    def above(self, tier: str) -> str:
+        """The tier next above; empty if there is none."""
+        names = list(self.tiers)
+        place = names.index(tier) + 1 if tier in self.tiers else len(names)
+        return names[place] if place < len(names) else ""
+
+    def way(self, tier: str) -> tuple[str, str]:
+        """The provider and the model of work of a tier; empty: as configured for all."""
+        told = self.tiers.get(tier, {})
+        return self.settings.provider or told.get("provider", ""), self.settings.model or told.get("model", "")
+
+    def ways(self) -> set[tuple[str, str]]:
+        """Of everyone who may be given a part, or what others could not do of one."""
+        found = set()
+        for scope in self.scopes:
+            tier = scope.tier
+            found.add(self.way(tier))
+            for _ in range(self.settings.escalate):
+                tier = self.above(tier)
+                found |= {self.way(tier)} if tier else set()
+        return found
 
     def orders(self) -> list[Order]:
         """The first work order of each part."""

@@ -55,13 +55,10 @@ def appointed(deployment: Deployment, wish: Second, access: Access, lane: str) -
 
 def _makers(deployment: Deployment, access: Access) -> set[Pool]:
     """Everyone who may be given a part."""
-    settings = deployment.settings
     found = set()
-    for scope in deployment.scopes:
-        tier = deployment.tiers.get(scope.tier, {})
-        provider = settings.provider or tier.get("provider") or str(access.config.get("providers.default"))
-        model = access.model(provider, settings.model or tier.get("model", ""))
-        found.add((provider, model, access.pool(settings.pool)))
+    for provider, model in deployment.ways():
+        who = provider or str(access.config.get("providers.default"))
+        found.add((who, access.model(who, model), access.pool(deployment.settings.pool)))
     return found
 
 
