@@ -221,6 +221,15 @@ KEYS: tuple[Key, ...] = (
         0,
         "The most calls of a whole run, failed ones too; 0 sets no cap of its own.",
     ),
+    Key(
+        "health.failures",
+        "whole",
+        3,
+        "Failures in a row, of different tasks, beyond which a worker slot or a machine gets no work for a while.",
+        least=1,
+    ),
+    Key("health.rest", "number", 60.0, "Seconds that it rests then, before one attempt tries; doubled each time."),
+    Key("health.longest", "number", 3600.0, "The most seconds of such a rest.", most=604800),
     Key("deploy.agents", "whole", 10, "How many agents a deployment has at work at once, unless it is told.", least=1),
     Key(
         "deploy.dedup",

@@ -17,7 +17,7 @@ from agent_fleet.plan import LanePlan, Plan
 from agent_fleet.queue import intake, lease, names
 from agent_fleet.queue.claim import Claim
 from agent_fleet.queue.view import task_from
-from agent_fleet.run import outlook, roster
+from agent_fleet.run import fitness, outlook, roster
 from agent_fleet.run.accounts import Access, sole_provider
 from agent_fleet.run.outlook import Outlook, Wishes
 from agent_fleet.text import count, duration, line
@@ -63,8 +63,10 @@ def plan(shared: Shared, wishes: Wishes, *, count: bool = False) -> None:
         shared.warn(warning)
     first = _first(shared, seen) if not count else []
     lanes = [] if count else outlook.forms(shared.config, shared.plugins, [lane.lane for lane in seen.plan.lanes])
-    payload = _payload(seen, first) | {"forms": lanes}
-    shared.emit(payload, lambda: str(seen.plan.workers) if count else text_of(seen, first, lanes))
+    parts = fitness.rows(queue)
+    payload = _payload(seen, first) | {"forms": lanes, "health": parts}
+    shown = [*lanes, *(fitness.said(each) for each in parts if each["part"] == "node" or each["state"] != "in")]
+    shared.emit(payload, lambda: str(seen.plan.workers) if count else text_of(seen, first, shown))
 
 
 def _first(shared: Shared, seen: Outlook) -> list[dict[str, Any]]:

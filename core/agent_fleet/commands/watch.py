@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent_fleet.commands import Shared, command
-from agent_fleet.run import snapshot
+from agent_fleet.run import fitness, snapshot
 from agent_fleet.text import count, duration, line, size
 
 if TYPE_CHECKING:
@@ -113,6 +113,12 @@ def _head(seen: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append((f"{count(seen['quarantined'], 'file')} could not be used; see quarantine/ in the queue", "red"))
     rows += [(_run(seen), "")]
     rows += [(_gate(gate), "magenta") for gate in seen["gates"]]
+    rows += [(line(fitness.said(each), 140), "red") for each in seen["health"] if each["state"] != "in"]
+    rows += [
+        (line(fitness.said(each), 140), "")
+        for each in seen["health"]
+        if each["state"] == "in" and each["part"] == "node"
+    ]
     return rows
 
 

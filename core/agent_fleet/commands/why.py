@@ -157,6 +157,7 @@ def _from_plan(shared: Shared, task: Task, seen: Outlook, wishes: Wishes) -> lis
         wait = "" if gate.until is None else f" {duration(max(0.0, gate.until - time.time()))},"
         why = f"provider {provider} waits{wait} {gate.ends}: {gate.why}"
         found.append(_reason("gate", why, until=gate.until, provider=provider))
+    found += [_reason("node", each.why) for each in seen.plan.ceilings if each.name == "node"]
     if seen.machine.capacity.wait and not wishes.force:
         found.append(_reason("pressure", seen.machine.capacity.wait))
     lane = seen.plan.lane(name)

@@ -45,7 +45,7 @@ DIRS = (
     "logs",
     "texts",
 )
-FILES = ("queue.json", "journal.jsonl", "holds.json", "gates.json")
+FILES = ("queue.json", "journal.jsonl", "holds.json", "gates.json", "health.json")
 
 
 class Place(NamedTuple):

@@ -11,7 +11,7 @@ from agent_fleet.plugins import PROVIDERS
 from agent_fleet.protocols import Musters
 from agent_fleet.queue import lease
 from agent_fleet.queue.store import Queue
-from agent_fleet.run import clerk, roster, workplace
+from agent_fleet.run import clerk, fitness, roster, slots, workplace
 from agent_fleet.run.crews import DISMISSED, UNCLAIMED
 from agent_fleet.run.muster import crew_of
 from agent_fleet.run.roster import Attempt
@@ -27,6 +27,14 @@ class Disbanded(NamedTuple):
     returned: tuple[str, ...]
 
     @property
+    def seconds(self) -> float:
+        return self.exit.seconds
+
+    @property
+    def ended_by_us(self) -> bool:
+        return self.exit.cause != "exited"
+
+    @property
     def is_its_own_end(self) -> bool:
         """Whether it ended by itself, or because of something that it did or did not do: nobody had called it off."""
         return self.exit.cause not in ("stopped", "shed") or self.exit.note.startswith(UNCLAIMED)
@@ -34,8 +42,11 @@ class Disbanded(NamedTuple):
 
 def close(bench: Bench, attempt: Attempt) -> Settled | Disbanded:
     """Settle an attempt that has ended, of either kind; see `settle` for what it raises."""
+    slot = slots.held(bench.environ, attempt.worker.identity, attempt.mark)  # it is free again once this is settled
     found = disband(bench, attempt) if attempt.is_crew else settle(bench, attempt)
     clerk.part(bench.queue, bench.config, bench.plugins, bench.environ, attempt)
+    about = (bench.queue, bench.config, attempt, found.outcome, found.seconds)
+    fitness.note(*about, slot=slot, ended_by_us=found.ended_by_us)
     return found
 
 

@@ -19,7 +19,7 @@ from agent_fleet.queue import holds, names, touches
 from agent_fleet.queue.claim import Rules
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.task import gate_of
-from agent_fleet.run import roster
+from agent_fleet.run import fitness, roster
 from agent_fleet.run.accounts import Rooms
 from agent_fleet.run.crews import Berth, Kind, berth, empty_seats
 from agent_fleet.run.gates import gates_of
@@ -171,7 +171,8 @@ def look(
     room = _machine_ceiling(machine, wishes)
     seats = berths[lane, provider].seats if (lane, provider) in berths else 1
     room = in_seats(room, running=sum(running.values()), sessions=len(at_work), seats=seats)
-    overall = [*_cap(config, wishes), room, *_policies(plugins, board, warnings)]
+    node = fitness.ceiling(queue, at_work)
+    overall = [*_cap(config, wishes), room, *([node] if node else []), *_policies(plugins, board, warnings)]
     troubles = _troubles(plugins, board, routes, {**known.providers, **gated})
     plan = make(
         board,

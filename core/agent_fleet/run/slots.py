@@ -6,9 +6,10 @@ when whoever looks after it and all of its processes are provably gone.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from agent_fleet import identity, paths, tree
@@ -20,8 +21,8 @@ PORTS = 10  # of each worker
 _LAST_PORT = 65535
 
 
-def take(environ: Mapping[str, str], *, mark: str, directory: str, driver: str) -> int:
-    """The number of an attempt: the one that it has, else the smallest that is free.
+def take(environ: Mapping[str, str], *, mark: str, directory: str, driver: str, unfit: Collection[int] = ()) -> int:
+    """The number of an attempt: the one that it has, else the smallest that is free and not `unfit`.
 
     `mark` marks its processes, `directory` is where it will be marked as settled, `driver` is the identity of the process
     that will do that. Raises OSError, or FleetError (`busy`).
@@ -31,10 +32,19 @@ def take(environ: Mapping[str, str], *, mark: str, directory: str, driver: str) 
     with DirLock(here):
         used = {number: record for number, record in _records(here).items() if _is_used(record)}
         own = [number for number, record in used.items() if record.get("mark") == mark]
-        number = own[0] if own else next(n for n in range(len(used) + 1) if n not in used)
+        number = own[0] if own else next(n for n in itertools.count() if n not in used and n not in unfit)
         record = {"mark": mark, "directory": directory, "driver": driver}
         write_whole(os.path.join(here, f"{number}.json"), json.dumps(record).encode() + b"\n", durable=False)
     return number
+
+
+def held(environ: Mapping[str, str], driver: str, mark: str) -> int | None:
+    """The number that an attempt has; None if it has none."""
+    here = os.path.join(paths.state_dir(environ), "slots", _machine(driver))
+    try:
+        return next((number for number, record in _records(here).items() if record.get("mark") == mark), None)
+    except OSError:
+        return None
 
 
 def port(base: int, slot: int) -> int | None:

@@ -19,7 +19,7 @@ from agent_fleet.queue import board as boards
 from agent_fleet.queue import names, parked, records
 from agent_fleet.queue.parked import Group
 from agent_fleet.queue.store import Queue
-from agent_fleet.run import logs, roster
+from agent_fleet.run import fitness, logs, roster
 from agent_fleet.run.gates import gates_of
 from agent_fleet.run.muster import TURNS
 from agent_fleet.run.roster import Attempt
@@ -54,6 +54,7 @@ def take(queue: Queue, config: Config, *, now: float | None = None) -> dict[str,
         "runs": [{"id": run.id, "alive": life} for run, life in alive],
         "bound_by": _bound_by(queue, [run.id for run, _ in alive], now),
         "gates": _gates(queue, config, now),
+        "health": fitness.rows(queue, now=now),
         "lanes": lanes,
         "workers": workers,
         "sessions": crews,

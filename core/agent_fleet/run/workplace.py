@@ -12,7 +12,7 @@ from agent_fleet.config import Config
 from agent_fleet.errors import FleetError, from_os_error
 from agent_fleet.model import Task
 from agent_fleet.queue.store import Queue
-from agent_fleet.run import checkout, roster, slots
+from agent_fleet.run import checkout, fitness, roster, slots
 from agent_fleet.run.roster import Attempt, Run
 
 # git(1): what decides which repository, work tree and index a git command means, before its working directory does
@@ -80,7 +80,8 @@ def own_variables(
     Where they cannot be had they are left out, which is a notice: a worker needs them less than it needs to work.
     """
     try:
-        slot = slots.take(environ, mark=mark, directory=directory, driver=driver)
+        unfit = fitness.unfit_slots(queue)
+        slot = slots.take(environ, mark=mark, directory=directory, driver=driver, unfit=unfit)
         place = scratch(environ, mark)
         os.makedirs(place, mode=0o700, exist_ok=True)
     except (FleetError, OSError) as error:
