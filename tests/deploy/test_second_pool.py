@@ -77,6 +77,13 @@ def test_it_finds_a_pool_that_returns_a_fifth_of_wrong_answers(tmp_path: Path) -
         assert lab.is_clean()
 
 
+def test_an_estimate_says_what_it_leaves_out_and_starts_nothing(tmp_path: Path) -> None:
+    site = checked_by_clerks(tmp_path)
+    told = deploy(site, lines(300, 0), "--verify-provider", "auditor", "--estimate")
+    assert "not in it: the check of up to 42 answers" in told["basis"]
+    assert not (site.dir / "deployments").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "what"),
     [

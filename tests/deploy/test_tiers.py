@@ -20,6 +20,7 @@ from agent_fleet.deploy.values import Item, Scope
 from agent_fleet.errors import FleetError
 from agent_fleet.routing import Tier
 from support import clerk
+from support.api_lab import MODEL, Lab, serving
 from support.runs import Site
 
 ROOM = ("--force", "--stagger", "0")
@@ -130,6 +131,15 @@ def test_a_cheap_model_judges_all_parts_by_one_question(tmp_path: Path) -> None:
     assert worked(site, "expert") == Counter({"i2": 1, "i3": 1})
     assert worked(site, "novice") == Counter({"i1": 1})
     assert any("no valid tier was said for 1 part: tier small" in note for note in told["notes"])
+
+
+def test_an_agent_over_an_api_can_judge_too(tmp_path: Path) -> None:
+    tiers = '[tiers.small]\nlevel = 1\n[tiers.large]\nlevel = 2\nmodel = "claude-sonnet-4-5"\n'
+    with serving() as server:
+        lab = Lab(tmp_path, server, config=f'[deploy]\njudge = "small"\n{tiers}')
+        told = deploy(lab, ["one", "two"])
+        assert (told["notes"], told["coverage"]["answered"]) == ([], 2)
+        assert server.count()["models"] == {MODEL: 1, "claude-sonnet-4-5": 2}
 
 
 class Says:

@@ -6,7 +6,7 @@
 `STATUS code[:seconds]` is an error (with a Retry-After), `CUT` ends the stream in the middle, `ONCE` makes that the first answer
 only, `TOOL name json` calls a tool and then repeats what it gave back.
 A partition of a deployment is answered item by item, each value turned round, or as it is where it says `wrong`; answers
-to be checked get a verdict.
+to be checked get a verdict, and parts whose difficulty is asked for are all `large`.
 `GET /count` tells what was asked: how many calls, of which models, and how often each prompt was.
 """
 
@@ -109,6 +109,8 @@ async def answer(writer: asyncio.StreamWriter, body: dict[str, Any], *, messages
     if "-----BEGIN ITEMS " in prompt:
         parts = [json.loads(line) for line in re.findall(r'^\{"item": "i.*$', prompt, re.M)]
         said = [json.dumps({"item": each["item"], "value": worked(each["value"])}) + "\n" for each in parts]
+    if "How difficult is each of the parts" in prompt:
+        said = [json.dumps({"tiers": dict.fromkeys(re.findall(r'^\{"part": (\d+)', prompt, re.M), "large")})]
     if (count := order("WRITE")) is not None:
         said = [WORDS] * int(count)
     if (end := order("ECHO")) is not None:  # the marker stands in the prompt for those who were told it

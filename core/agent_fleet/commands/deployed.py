@@ -8,6 +8,7 @@ from typing import Any
 
 from agent_fleet import config as configuration
 from agent_fleet import paths, routing
+from agent_fleet.aggregate.sampling import plan
 from agent_fleet.aggregate.verification import Verification, promise
 from agent_fleet.commands import Shared, run
 from agent_fleet.commands.add import habits
@@ -257,6 +258,10 @@ def estimate(shared: Shared, draft: Deployment) -> int:
     if paths.is_queue(shared.queue_dir):
         before = [entry for entry in entries(shared.queue, table) if _is_like(entry, provider, settings.model)]
     found = estimated(size, before, table)
+    if draft.second is not None:
+        terms = draft.second.terms
+        most = plan(len(draft.items), tolerated=terms.tolerated, found=terms.found, confidence=terms.confidence).size
+        found = found._replace(basis=(*found.basis, f"not in it: the check of up to {count(most, 'answer')}"))
     shared.emit(
         {
             "items": len(draft.items),

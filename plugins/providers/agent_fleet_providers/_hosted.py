@@ -161,7 +161,7 @@ class _OneReader(HostReader):
         if found.kind != "done":
             return found
         said = verdict(found.result, self._job.nonce)
-        if said is None:
-            return replace(found, kind="unknown", reason="the agent ended without a verdict")
+        if said is None:  # as of an agent's own program: its answer is what it came to
+            return found if found.result.strip() else replace(found, kind="failed", reason="empty answer")
         reason = wall(said.reason, self._job.task.host) if said.word == "blocked" else said.reason
         return replace(found, kind=said.word, reason=reason, result=said.answer)
