@@ -33,9 +33,8 @@ HERE = identity.identity_of().rpartition(":")[2]
 def site(tmp_path: Path) -> Site:
     site = Site(tmp_path)
     argv = json.dumps([sys.executable, "-I", "-S", "-c", FRAIL, str(tmp_path / "broken")])
-    site.configure(
-        f'[providers]\ndefault = "frail"\n[agents.frail]\nargv = {argv}\n[queue]\nmax_attempts = 1\n[health]\nrest = 3000.0\n'
-    )
+    run = "[run]\nstagger = 0\ngrace = 2\n[queue]\nmax_attempts = 1\n[health]\nrest = 3000.0\n"
+    site.configure(f'{run}[providers]\ndefault = "frail"\n[agents.frail]\nargv = {argv}\n')
     return site
 
 

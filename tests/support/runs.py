@@ -18,6 +18,8 @@ from support.procs import running, wait_until
 from support.project import Answer, Project
 
 QUICK = """
+[health]
+rest = 0.5
 [run]
 stagger = 0
 grace = 2
