@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from agent_fleet.accounts import projects, selection, unfinished
 from agent_fleet.accounts.homes import Homes
 from agent_fleet.accounts.leases import DIRECTORY as LEASES
+from agent_fleet.accounts.registry import Registry
 from agent_fleet.accounts.router import Router
 from agent_fleet.accounts.selection import EXPLICIT, Request, Situation
 from agent_fleet.accounts.sessions import Sessions
@@ -26,7 +27,13 @@ _PASSING = ("fresh", "cooldown", "no_capacity", "quota_reserve", "rate_limited",
 def findings(router: Router) -> Iterable[Finding]:
     """Everything that can be said; at least one finding. Raises FleetError where the registry itself cannot be read."""
     registry = router.registrar.load()
-    found = [*_state(router.vault), *_unfinished(router.vault), *_projects(router)]
+    found = [
+        *_state(router.vault),
+        *_homes(registry),
+        *_unfinished(router.vault),
+        *_projects(registry),
+        *_tools(registry),
+    ]
     situation = router.looked(Request(task="", pool=EXPLICIT, workspace=""))
     for profile in registry.workers():
         found += _profile(router, profile, situation)
@@ -82,17 +89,51 @@ def _unfinished(vault: Vault) -> Iterator[Finding]:
         yield Finding(level="fault", text=error.message, hint=error.hint)
 
 
-def _projects(router: Router) -> Iterator[Finding]:
-    for name, table in router.registrar.load().providers.items():
-        for path in table.trusted_projects:
-            try:
-                projects.work_tree(path)
-            except FleetError as error:
-                yield Finding(
-                    level="warning",
-                    text=f"{error.message} (registered for {name})",
-                    hint=f"fleet project remove {path} --provider {name}",
-                )
+def _projects(registry: Registry) -> Iterator[Finding]:
+    named = [
+        (path, name, f"fleet project remove {path} --provider {name}")
+        for name, table in registry.providers.items()
+        for path in table.trusted_projects
+    ]
+    mend = "name another one in the registry, or take it out there"
+    named += [(path, f"pool {pool}", mend) for pool, paths in registry.pool_projects.items() for path in paths]
+    for path, whose, hint in named:
+        try:
+            projects.work_tree(path)
+        except FleetError as error:
+            yield Finding(level="warning", text=f"{error.message} (registered for {whose})", hint=hint)
+
+
+def _homes(registry: Registry) -> Iterator[Finding]:
+    """What lies above homes: who may write there could put another home in the place of one."""
+    share = registry.rules.share_dir
+    above = {share}
+    for profile in registry.workers():
+        parent = os.path.dirname(profile.home)
+        while parent.startswith(share + os.sep):
+            above.add(parent)
+            parent = os.path.dirname(parent)
+    for path in sorted(above):
+        try:
+            fault = directory_fault(os.lstat(path), is_shared_root=True)
+        except OSError:
+            continue
+        if fault:
+            yield Finding(
+                level="fault",
+                text=f"homes of accounts lie in {path}: {fault}",
+                hint=f"look at it, then chmod 700 {path}",
+            )
+
+
+def _tools(registry: Registry) -> Iterator[Finding]:
+    named = registry.rules.quota_binary
+    if named and not os.access(named, os.X_OK):
+        yield Finding(
+            level="fault",
+            text=f"the registry's quota_binary {named} is no program",
+            hint="install it, name where it is, or take the line out of [settings]",
+        )
 
 
 def _profile(router: Router, profile: Profile, situation: Situation) -> Iterator[Finding]:

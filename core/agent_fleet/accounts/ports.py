@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
+import stat
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -118,21 +120,26 @@ class ProviderPort:
         made = self.homes.of(profile)
         if made is None:
             return Readiness(provisioned=False)
-        fault = self._home_fault(profile, spec, made) or _hook_fault(spec, made) or self._binary_fault(profile, made)
-        return Readiness(provisioned=True, fault=fault, stamp=_stamp(spec, profile))
+        fault = self._home_fault(profile, spec, made) or _login_fault(spec, profile)
+        fault = fault or _hook_fault(spec, made) or self._binary_fault(profile, made)
+        return Readiness(provisioned=True, fault=fault, stamp=_stamp(spec, profile), login=_login(spec, made))
 
     def _home_fault(self, profile: Profile, spec: AccountSpec, made: Made) -> str:
         if not spec.homes:
             return ""
         try:
-            fault = directory_fault(os.lstat(profile.home))
+            found = os.lstat(profile.home)
         except OSError:
             return f"its home {profile.home} is gone; `fleet profile provision {profile.id}` makes it again"
+        if not stat.S_ISDIR(found.st_mode):
+            return f"its home {profile.home} is no directory, or a link to one; put the directory itself there"
+        fault = directory_fault(found)
         if fault:
             return f"its home is not private: {fault}; `fleet profile provision {profile.id}` closes it"
         # the trust of a project is no part of it: that one is set anew at every launch, for the work tree that it is for
-        found = provisioning.faults(profile.home, provisioning.owned(spec, (), provisioning.hooks(made.words)))
-        return f"{found[0].text}; {found[0].hint}" if found else ""
+        keys = provisioning.owned(spec, (), provisioning.hooks(made.words))
+        faults = provisioning.faults(profile.home, keys)
+        return f"{faults[0].text}; {faults[0].hint}" if faults else ""
 
     def _binary_fault(self, profile: Profile, made: Made) -> str:
         policy: Literal["refuse", "follow"] = "follow" if self.registry.rules.pin_policy == "follow" else "refuse"
@@ -161,9 +168,12 @@ class ProviderPort:
         """Who is logged in and what is left: the provider's sources in turn, until one has fresh numbers."""
         provider, spec = self._offer(profile.provider)
         login = self._credential(profile, spec)
-        if login.state == "absent":
+        if login.state in ("absent", "invalid"):
+            reason = "auth_required" if login.state == "absent" else "credential_invalid"
             return Seen(
-                reading=QuotaReading(status="auth_required", reason="auth_required"), account="", credential="absent"
+                reading=QuotaReading(status="auth_required", reason=reason),
+                account="",
+                credential=_KNOWN.get(login.state, "indeterminate"),
             )
         account = self.account(profile)
         who: str | None = None
@@ -243,6 +253,28 @@ def _hook_fault(spec: AccountSpec, made: Made) -> str:
     if not spec.homes or os.access(made.words[0], os.X_OK):
         return ""
     return f"its hooks call {made.words[0]}, which is gone; `fleet profile provision {made.profile}` names this one"
+
+
+def _login_fault(spec: AccountSpec, profile: Profile) -> str:
+    """What is wrong with the rights of a login's file, which every other user of this machine could take."""
+    for place in spec.credentials:
+        path = os.path.join(profile.home, place.name)
+        try:
+            found = os.lstat(path) if place.store == "file" else None
+        except OSError:
+            continue
+        if found is not None and (found.st_uid != os.getuid() or found.st_mode & 0o077):
+            return (
+                f"its login {path} is not yours alone (mode {stat.S_IMODE(found.st_mode):04o}); `chmod 600` closes it"
+            )
+    return ""
+
+
+def _login(spec: AccountSpec, made: Made) -> str:
+    """The command by which a person logs in in the home, for a shell; empty where the provider tells none."""
+    if not spec.login or not spec.homes:
+        return ""
+    return f"{spec.homes[0]}={shlex.quote(made.home)} {shlex.join([made.pin.path, *spec.login])}"
 
 
 def _stamp(spec: AccountSpec, profile: Profile) -> str:

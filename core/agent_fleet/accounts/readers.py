@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from agent_fleet.accounts import pins, quota
 from agent_fleet.accounts.spec import Account
-from agent_fleet.accounts.values import QuotaReading, Window
+from agent_fleet.accounts.values import NO_SOURCE, QuotaReading, Window
 from agent_fleet.accounts.windows import checked, moment, remaining
 from agent_fleet.protocols import Provider, QuotaReader, Quotas
 from agent_fleet.queue.files import BadFileError, read_json
@@ -94,11 +94,7 @@ def read_quota(
             return reading
         if _rank(reading) < _rank(best):
             best = reading
-    return (
-        best
-        if best.status != "none" or not readers
-        else QuotaReading(status="unavailable", reason="no_source_answered")
-    )
+    return best if best.status != "none" or not readers else QuotaReading(status="unavailable", reason=NO_SOURCE)
 
 
 class Failure:

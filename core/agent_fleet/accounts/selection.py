@@ -12,7 +12,7 @@ from agent_fleet.accounts import proofs, quota, unfinished
 from agent_fleet.accounts.cooldowns import Cooldown, concerning
 from agent_fleet.accounts.pins import Pin
 from agent_fleet.accounts.registry import Registry
-from agent_fleet.accounts.values import Lease, Profile, Proof
+from agent_fleet.accounts.values import NO_SOURCE, Lease, Profile, Proof
 from agent_fleet.text import duration
 
 SOON = 3600.0
@@ -36,11 +36,15 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """What can be told of a profile without starting anything. `fault` says why it is not ready; `stamp` how its login looks."""
+    """What can be told of a profile without starting anything.
+
+    `fault` says why it is not ready, `stamp` how its login looks, and `login` by which command a person logs in there.
+    """
 
     provisioned: bool
     fault: str = ""
     stamp: str = ""
+    login: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,7 +307,7 @@ class _KnownQuota:
         ready = situation.readiness.get(profile.id)
         stamp = ready.stamp if ready else ""
         if proof is not None and proof.status in _HARD:
-            return cls(("", "", False), _hard(proof, profile))
+            return cls(("", "", False), _hard(proof, profile, ready))
         if proof is not None and proofs.is_good(proof, stamp, rules, now):
             headroom = quota.headroom(proof.windows)
             if proof.status == "none":
@@ -320,16 +324,29 @@ class _KnownQuota:
             why = "remote_verification_expired", "what was seen of it is too old", True
         else:
             code = proof.reason or "fresh_remote_identity_proof_required"
-            why = code, f"what is left of it is unknown ({proof.status})", True
+            told = f"what is left of it is unknown ({proof.status}); {_ask_again(proof, profile)}"
+            why = code, told, True
         if rules.quota_policy == "soft" and proof is not None and proof.stamp == stamp:
             return cls(("quota_unknown", f"{why[1]}; the registry's soft policy lets it work", True))
         return cls(("", "", False), why)
 
 
-def _hard(proof: Proof, profile: Profile) -> _Reason:
+def _ask_again(proof: Proof, profile: Profile) -> str:
+    if proof.reason == NO_SOURCE:
+        return 'name quota-axi or a quota_file in the registry, or set quota_policy = "soft"'
+    return f"`fleet quota refresh {profile.id}` asks again"
+
+
+def _hard(proof: Proof, profile: Profile, ready: Readiness | None) -> _Reason:
     if proof.status == "auth_required":
-        return proof.reason or "auth_required", f"{profile.id} must be logged in again", False
+        return proof.reason or "auth_required", log_in(profile, ready), False
     return proof.reason or "rate_limited", "its provider refuses work until its limit is over", True
+
+
+def log_in(profile: Profile, ready: Readiness | None) -> str:
+    """That somebody must log in, and by which command where its provider tells one."""
+    by = f": `{ready.login}`" if ready and ready.login else ""
+    return f"{profile.id} must be logged in{by}"
 
 
 def _scope(profile: Profile, situation: Situation) -> _Reason | None:

@@ -114,8 +114,8 @@ class AccountSpec:
 
     `binary` is the program's usual name, `homes` the variables that name the home (none: the account has no home of its own),
     `shared` the names in the person's own home of which an account gets a read-only copy, `controls` the files of a project that
-    could give its agent orders or programs, `capabilities` what is there beside a start: `resume`, `session_hook`, `turn_end_hook`,
-    `quota`, `login`.
+    could give its agent orders or programs, `login` the words after the program by which a person logs in there, `capabilities`
+    what is there beside a start: `resume`, `session_hook`, `turn_end_hook`, `quota`, `login`.
     """
 
     binary: str
@@ -125,6 +125,7 @@ class AccountSpec:
     shared: tuple[str, ...] = ()
     credentials: tuple[CredentialPlace, ...] = ()
     controls: tuple[str, ...] = ()
+    login: tuple[str, ...] = ()
     grammar: Grammar = field(default_factory=Grammar)
     efforts: tuple[str, ...] = ()
     capabilities: frozenset[str] = frozenset()

@@ -14,6 +14,8 @@ SafetyPolicy = Literal["worker", "manual_only", "desktop_shared"]
 CredentialState = Literal["present", "absent", "indeterminate"]
 QuotaStatus = Literal["fresh", "stale", "unavailable", "auth_required", "rate_limited", "error", "none"]
 
+NO_SOURCE = "no_source_answered"  # the reason of a reading where nobody has numbers for the account
+
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 

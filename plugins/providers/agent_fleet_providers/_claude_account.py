@@ -75,6 +75,7 @@ SPEC = AccountSpec(
         CredentialPlace(store="keychain", name="Claude Code-credentials-{digest}", kind="subscription"),
     ),
     controls=(".mcp.json", ".claude/settings*.json"),
+    login=("auth", "login"),
     grammar=GRAMMAR,
     efforts=EFFORTS,
     capabilities=frozenset({"resume", "session_hook", "turn_end_hook", "quota", "login"}),
@@ -85,6 +86,7 @@ KEYED = replace(
     homes=(),
     owned=(),
     shared=(),
+    login=(),
     credentials=(CredentialPlace(store="named", name="ANTHROPIC_API_KEY", kind="api_key"),),
     grammar=replace(
         GRAMMAR,

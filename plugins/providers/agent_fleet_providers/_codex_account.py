@@ -70,6 +70,7 @@ SPEC = AccountSpec(
         ),
     ),
     controls=(".mcp.json", ".codex/config.toml", ".codex/hooks.json"),
+    login=("login",),
     grammar=GRAMMAR,
     efforts=EFFORTS,
     capabilities=frozenset({"resume", "session_hook", "turn_end_hook", "quota", "login"}),

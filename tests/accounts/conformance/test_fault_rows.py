@@ -130,8 +130,35 @@ def spoil_python(machine: Ours) -> None:
     path.write_text(json.dumps({**found, "words": ["/gone/python", *found["words"][1:]]}))
 
 
+def spoil_home(machine: Ours) -> None:
+    home = machine.home_of("claude-1")
+    home.rename(machine.top / "elsewhere")
+    home.symlink_to(machine.top / "elsewhere")
+
+
+def spoil_share(machine: Ours) -> None:
+    (machine.top / "share" / "accounts").chmod(0o777)
+
+
+def spoil_rights_of_login(machine: Ours) -> None:
+    (machine.home_of("claude-1") / ".credentials.json").chmod(0o644)
+
+
+def spoil_content_of_login(machine: Ours) -> None:
+    (machine.home_of("claude-1") / ".credentials.json").write_text('{"claudeAiOauth": {"acc')
+
+
+def spoil_reader(machine: Ours) -> None:
+    machine.set("[settings]", "quota_binary", '"/nowhere/quota-axi"')
+
+
 FAULTS: dict[Callable[[Ours], Any], tuple[str, str]] = {
-    spoil_login: ("auth_required", "logged in again|profile verify"),
+    spoil_login: ("auth_required", "CLAUDE_CONFIG_DIR=.* auth login"),
+    spoil_home: ("is no directory, or a link to one", "put the directory itself there"),
+    spoil_share: ("homes of accounts lie in", "chmod 700"),
+    spoil_rights_of_login: ("is not yours alone", "chmod 600"),
+    spoil_content_of_login: ("credential_invalid", "CLAUDE_CONFIG_DIR=.* auth login"),
+    spoil_reader: ("/nowhere/quota-axi", "install it"),
     spoil_modes: ("its home is not private", "provision"),
     spoil_hook: ("settings.json does not hold", "provision"),
     spoil_program: ("another program than the one that was pinned", "provision"),

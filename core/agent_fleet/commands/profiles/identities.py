@@ -50,7 +50,7 @@ def adopt(shared: Shared, label: str) -> None:
             raise FleetError(
                 "identity_conflict",
                 f"{label} cannot be adopted: {faults[label]}",
-                hint=_HINTS.get(faults[label].split(":")[0], "look at its home and log in there, then try again"),
+                hint=_hint(desk, profile, faults[label].split(":")[0]),
             )
         adopted = [each for each in [profile, *others] if not faults[each.id]]
         for each in adopted:
@@ -68,11 +68,14 @@ def adopt(shared: Shared, label: str) -> None:
     shared.emit(payload, lambda: _text(pins, left))
 
 
-_HINTS = {
-    "duplicate_provider_identity": "log in to another account in one of the two homes: one account counts once",
-    "auth_required": "log in there first",
-    quota.ANOTHER: "its login and its numbers name two accounts: log in there again, then try again",
-}
+def _hint(desk: Desk, profile: Profile, fault: str) -> str:
+    if fault == "duplicate_provider_identity":
+        return "log in to another account in one of the two homes: one account counts once"
+    if fault == quota.ANOTHER:
+        return "its login and its numbers name two accounts: log in there again, then try again"
+    if fault == "profile_unprovisioned":
+        return f"`fleet profile provision {profile.id}` makes its home"
+    return f"{selection.log_in(profile, desk.port.readiness(profile))}; then try again"
 
 
 def _check(desk: Desk, profile: Profile, proof: Proof | None) -> None:
