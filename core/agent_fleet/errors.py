@@ -91,9 +91,7 @@ def from_os_error(error: OSError, doing: str) -> FleetError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return FleetError("disk_full", what, hint="free some space, then run the same command again")
     if error.errno == errno.EROFS:
-        return FleetError(
-            "read_only", what, hint="make the file system writable, or name another directory in AGENT_ROOT"
-        )
+        return FleetError("read_only", what, hint="make that file system writable, or keep these files on another one")
     if error.errno in (errno.EACCES, errno.EPERM):
         return FleetError("permission", what, hint="give this user access to the directory, or run as its owner")
     return FleetError("io_error", what, hint="look at the file system, then run the same command again")

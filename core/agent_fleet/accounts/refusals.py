@@ -18,7 +18,8 @@ def refusal(request: Request, verdicts: list[Verdict], registry: Registry) -> Fl
             registry.profile(request.profile)
         pools = sorted({pool for profile in registry.workers() for pool in profile.pools})
         known = f"pools: {', '.join(pools)}" if pools else "`fleet profile add` registers an account"
-        return FleetError("not_found", f"no profile is in pool {request.pool}", hint=known, facts=facts)
+        of = f" of {request.provider}" if request.provider and request.pool in pools else ""
+        return FleetError("not_found", f"no profile{of} is in pool {request.pool}", hint=known, facts=facts)
     codes = {verdict.code for verdict in verdicts}
     if codes == {"quota_reserve"}:
         message = "all eligible profiles are at or below their quota reserve"
@@ -32,10 +33,13 @@ def refusal(request: Request, verdicts: list[Verdict], registry: Registry) -> Fl
     for alone in ("project_refused", "pending_transaction"):
         if codes == {alone}:
             code, message = alone, verdicts[0].words
+    hint = "each profile is listed with its reason; `fleet pool status` shows them again"
+    if code == "project_refused":
+        hint = "`fleet project register DIR --provider NAME` lets accounts be used in a git work tree of yours"
     return FleetError(
         code,
         message,
-        hint="each profile is listed with its reason; `fleet pool status` shows them again",
+        hint=hint,
         details=details,
         facts=facts,
     )

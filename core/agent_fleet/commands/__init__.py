@@ -229,7 +229,7 @@ def group(name: str, *, help: str, members: dict[str, tuple[str, str, str]]) -> 
         ) -> tuple[str | None, click.Command | None, list[str]]:
             if args and args[0] not in members and not args[0].startswith("-"):
                 message = f"there is no command {name} {args[0]!r}"
-                raise FleetError("usage", message, hint=f"`fleet {name} --help` lists them")
+                raise FleetError("usage", message, hint=f"`{ctx.command_path} --help` lists them")
             return super().resolve_command(ctx, args)
 
         def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's signature
@@ -239,7 +239,8 @@ def group(name: str, *, help: str, members: dict[str, tuple[str, str, str]]) -> 
     def show(*_: Any, **__: Any) -> None:
         context = click.get_current_context()
         if context.invoked_subcommand is None:
-            raise FleetError("usage", f"say what to do: {', '.join(members)}", hint=f"`fleet {name} --help` shows them")
+            hint = f"`{context.command_path} --help` shows them"
+            raise FleetError("usage", f"say what to do: {', '.join(members)}", hint=hint)
 
     return Nest(name, help=help, invoke_without_command=True, callback=show, params=_options())
 

@@ -19,7 +19,8 @@ def command_line(shared: Shared, limit: int) -> None:
 
 
 def _line(event: dict[str, Any]) -> str:
+    at = str(event.get("at", "?"))[:19].replace("T", " ")
     more = {key: value for key, value in event.items() if key not in ("schema", "at", "event", "task_key")}
     told = " ".join(f"{key}={value}" for key, value in more.items())
     task = f" task {str(event['task_key'])[:12]}" if "task_key" in event else ""
-    return f"{event.get('at')} {event['event']}{task} {told}".rstrip()
+    return f"{at} UTC  {event['event']}{task} {told}".rstrip()

@@ -90,7 +90,7 @@ def show(shared: Shared, task: str) -> None:
             "lease_missing", f"no lease for task: {task}", hint="`fleet lease list` shows those that there are"
         )
     active = leases.is_active(found, Clock.read(), desk.registry.rules.lease_grace_seconds)
-    shared.emit({"lease": leases.record(found), "active": active}, lambda: _line(found) + ("" if active else " (over)"))
+    shared.emit({"lease": leases.record(found), "active": active}, lambda: _line(found, active))
 
 
 @command("list", help="List the leases that count: reservations within their time, and processes that live.")
@@ -149,9 +149,12 @@ def _chosen(chosen: Selection, dry_run: bool) -> str:
     return "\n".join(lines)
 
 
-def _line(lease: Lease) -> str:
-    holder = f"process {lease.pid}" if lease.pid else f"since {iso(lease.renewed)}"
-    return f"{lease.task}: {lease.profile}, {lease.state} ({holder})"
+def _line(lease: Lease, active: bool) -> str:
+    if active:
+        holder = f"process {lease.pid}" if lease.pid else f"since {iso(lease.renewed)}"
+        return f"{lease.task}: {lease.profile}, {lease.state} ({holder})"
+    why = f"process {lease.pid} is gone" if lease.pid else "its time has run out"
+    return f"{lease.task}: {lease.profile}, over: {why}"
 
 
 def _table(found: list[Lease]) -> str:

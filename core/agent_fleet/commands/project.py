@@ -31,6 +31,8 @@ command_line = group(
 @click.option("--provider", metavar="NAME", help="Only this provider's.")
 def listing(shared: Shared, provider: str | None) -> None:
     registry = Desk(shared).registry
+    if provider is not None:
+        _table(registry, provider)
     found = [
         {"provider": name, "trusted_projects": sorted(table.trusted_projects)}
         for name, table in sorted(registry.providers.items())

@@ -28,9 +28,13 @@ def status(shared: Shared, task: str) -> None:
     shared.emit(
         sessions.record(found),
         lambda: (
-            f"{task}: session {found.session_id} on {found.profile}, in {found.workspace}, seen {found.sequence} times"
+            f"{task}: session {found.session_id} on {found.profile}, in {found.workspace}, {_begun(found.sequence)}"
         ),
     )
+
+
+def _begun(times: int) -> str:
+    return "begun once" if times == 1 else f"begun or gone on with {times} times"
 
 
 @command("remove", help="Forget the conversation of a task: it then begins anew. The provider's own files stay.")

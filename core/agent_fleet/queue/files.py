@@ -133,8 +133,10 @@ def write_draft(path: str, data: bytes, *, mode: int = 0o644, last: Callable[[in
                 last(descriptor)
         finally:
             os.close(descriptor)
-    except BaseException:
+    except BaseException as error:
         drop_draft(draft)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = path  # a full disk says so on a descriptor, which has no name
         raise
     return draft
 

@@ -70,7 +70,9 @@ def add(
     made = Profile(
         id=label,
         provider=check_label(provider, "provider name"),
-        home=places.lexical(home, "--home") if home else os.path.join(rules.share_dir, "accounts", provider, label),
+        home=os.path.join(rules.share_dir, "accounts", provider, label)
+        if home is None
+        else places.lexical(home, "--home"),
         pools=tuple(dict.fromkeys(pools)) or default_pools(provider, safety_policy),
         weight=weight,
         max_concurrent=max_concurrent,
