@@ -15,6 +15,8 @@ import pytest
 from agent_fleet.accounts import outputs
 from agent_fleet.accounts.vault import Vault
 from support.accounts import Machine, eligible, ready, work_tree
+from support.estate import Estate
+from support.fleet_server import FleetServer
 from support.project import git
 
 TWO = {"toy-1": {"max_concurrent": 9}, "toy-2": {}}
@@ -645,3 +647,53 @@ def test_a_program_that_changed_is_refused_or_followed_as_the_registry_says(top:
     assert machine.choose("t")["profile"] == "toy-1"
     program.chmod(0o777)
     assert machine.choose("u", status=2)["profiles"][0]["reason"] == "profile_not_ready"
+
+
+def test_each_refusal_says_what_to_do_next(machine: Machine, tmp_path: Path) -> None:
+    where = ("--task", "t", "--workspace", str(machine.root))
+    other = ("lease", "choose", "--task", "t", "--pool", "toy-crew", "--workspace", str(work_tree(tmp_path / "other")))
+    for words, status, phrase in (
+        (("profile", "identity"), 2, "`fleet profile identity --help`"),
+        (("profile", "identity", "give"), 2, "`fleet profile identity --help`"),
+        (("profile", "add", "toy-3", "--provider", "toy", "--home", ""), 2, "write it in full"),
+        (("project", "list", "--provider", "nobody"), 4, "fleet profile add"),
+        (
+            ("lease", "choose", *where, "--pool", "toy-crew", "--provider", "claude"),
+            4,
+            "no profile of claude is in pool",
+        ),
+        (other, 2, "fleet project register"),
+    ):
+        answer = machine.told(*words, status=status)
+        assert phrase in f"{answer['error']} {answer['hint']}", (words, answer)
+
+
+def test_an_account_whose_numbers_nobody_knows_says_where_they_could_come_from(machine: Machine) -> None:
+    machine.tell("toy-1", status="unavailable", reason="no_source_answered")
+    machine.forget("toy-1")
+    answer = machine.told("profile", "enable", "toy-1", status=2)
+    assert answer["profiles"][0]["reason"] == "no_source_answered"
+    assert all(word in answer["hint"] for word in ("quota-axi", "quota_file", 'quota_policy = "soft"'))
+    machine.tell("toy-1", status="unavailable", reason="file_unusable")
+    machine.forget("toy-1")
+    assert "fleet quota refresh toy-1" in machine.told("profile", "enable", "toy-1", status=2)["hint"]
+
+
+def test_the_lease_of_a_killed_process_is_told_as_over(machine: Machine) -> None:
+    holder = bound(machine, "t")
+    assert f"running (process {holder.pid})" in machine.fleet("lease", "show", "--task", "t").out
+    holder.kill()
+    holder.wait()
+    assert f"over: process {holder.pid} is gone" in machine.fleet("lease", "show", "--task", "t").out
+
+
+def test_whoever_must_log_in_is_told_the_command(
+    top: Path, server: FleetServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Estate, "server", server)
+    estate = Estate(top, claude=1, codex=1)
+    estate.json("profile", "provision", "--all")
+    for label, variable, words in (("claude-1", "CLAUDE_CONFIG_DIR", "auth login"), ("codex-1", "CODEX_HOME", "login")):
+        found = estate.json("profile", "identity", "adopt", label, status=2)
+        command = f"{variable}={estate.home_of(label)} {estate.binaries[label.partition('-')[0]]} {words}"
+        assert f"`{command}`" in found["hint"], found
