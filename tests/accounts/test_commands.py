@@ -679,6 +679,16 @@ def test_an_account_whose_numbers_nobody_knows_says_where_they_could_come_from(m
     assert "fleet quota refresh toy-1" in machine.told("profile", "enable", "toy-1", status=2)["hint"]
 
 
+def test_a_soft_policy_lets_an_account_of_unknown_numbers_work_and_says_so(top: Path) -> None:
+    machine = ready(Machine(top, {"toy-1": {}}, quota_policy="soft"), **{"toy-1": 60.0})
+    machine.tell("toy-1", status="unavailable", reason="no_source_answered")
+    machine.forget("toy-1")
+    shown = machine.fleet("pool", "status", "--pool", "toy-crew").out
+    assert "toy: 1 can take work" in shown
+    assert "soft policy lets it work" in shown
+    assert "quota_policy" not in shown
+
+
 def test_the_lease_of_a_killed_process_is_told_as_over(machine: Machine) -> None:
     holder = bound(machine, "t")
     assert f"running (process {holder.pid})" in machine.fleet("lease", "show", "--task", "t").out

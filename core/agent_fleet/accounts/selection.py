@@ -316,19 +316,19 @@ class _KnownQuota:
         if proof is not None and proof.reason == quota.ANOTHER and proof.stamp == stamp:
             words = "its numbers are those of another account than its login names; log in there again, then look again"
             return cls(("", "", False), (quota.ANOTHER, words, False))
+        mend = ""
         if proof is not None and proof.stamp != stamp:
-            why = "credential_source_changed", "its login was changed since it was last looked at", True
+            code, words = "credential_source_changed", "its login was changed since it was last looked at"
         elif proof is None:
-            why = "fresh_remote_identity_proof_required", "it was never looked at", True
+            code, words = "fresh_remote_identity_proof_required", "it was never looked at"
         elif proof.status in ("fresh", "none"):
-            why = "remote_verification_expired", "what was seen of it is too old", True
+            code, words = "remote_verification_expired", "what was seen of it is too old"
         else:
             code = proof.reason or "fresh_remote_identity_proof_required"
-            told = f"what is left of it is unknown ({proof.status}); {_ask_again(proof, profile)}"
-            why = code, told, True
+            words, mend = f"what is left of it is unknown ({proof.status})", f"; {_ask_again(proof, profile)}"
         if rules.quota_policy == "soft" and proof is not None and proof.stamp == stamp:
-            return cls(("quota_unknown", f"{why[1]}; the registry's soft policy lets it work", True))
-        return cls(("", "", False), why)
+            return cls(("quota_unknown", f"{words}; the registry's soft policy lets it work", True))
+        return cls(("", "", False), (code, words + mend, True))
 
 
 def _ask_again(proof: Proof, profile: Profile) -> str:

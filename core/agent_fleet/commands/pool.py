@@ -33,7 +33,7 @@ def status(shared: Shared, pool: str, provider: str | None) -> None:
 def _text(found: dict[str, Any]) -> str:
     lines = []
     for provider in found["providers"]:
-        lines.append(f"{provider['provider']}: {provider['eligible_profiles']} can take work")
+        lines.append(f"{provider['provider']}: {sum(row['eligible'] for row in provider['profiles'])} can take work")
         for row in provider["profiles"]:
             mark = "can be used" if row["eligible"] else row["routeability_reason"]
             taken = f"{row['active_leases']} of {row['max_concurrent']} leases"
