@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from agent_fleet.accounts import binaries
-from agent_fleet.accounts.binaries import check, locate, pin_from, pinned
+from agent_fleet.accounts.binaries import behind, check, locate, pin_from, pinned
 from agent_fleet.errors import FleetError
-from support import claude_cli
+from agent_fleet_providers._codex_account import SPEC as CODEX
+from support import claude_cli, codex_cli
 
 
 @pytest.fixture(autouse=True)
@@ -133,3 +134,26 @@ def test_the_real_program_is_pinned_by_its_content() -> None:
     pin = pinned(path)
     assert len(pin.digest) == 64
     assert check(pin, path, "refuse").state == "same"
+
+
+@pytest.mark.parametrize("packages", ["", "codex/node_modules/@openai/"])
+def test_the_program_behind_a_launcher_of_npm_is_found_in_both_of_its_layouts(tmp_path: Path, packages: str) -> None:
+    modules = tmp_path / "v1.2 [x]" / "node_modules" / "@openai"
+    launcher = tmp_path / "bin" / "codex"
+    launcher.parent.mkdir()
+    launcher.symlink_to(program(modules / "codex" / "bin" / "codex.js"))
+    assert behind(str(launcher), CODEX.behind) == str(launcher)
+    real = program(modules / f"{packages}codex-linux-x64" / "vendor" / "x86_64" / "bin" / "codex")
+    assert behind(str(launcher), CODEX.behind) == str(real)
+    assert behind(str(real), CODEX.behind) == str(real)
+    program(modules / f"{packages}codex-linux-arm64" / "vendor" / "aarch64" / "bin" / "codex")
+    assert behind(str(launcher), CODEX.behind) == str(launcher)  # which of the two it is, only the launcher knows
+
+
+@pytest.mark.real_cli
+def test_the_program_behind_the_real_launcher_of_codex_is_the_one_that_ships_with_it() -> None:
+    real = codex_cli.binary()
+    launcher = real.partition("/@openai/")[0] + "/.bin/codex"
+    if not os.path.exists(launcher):
+        pytest.skip("this Codex was not installed by npm")
+    assert os.path.samefile(behind(launcher, CODEX.behind), real)

@@ -6,11 +6,12 @@ to. The digest of a large program takes a second, so it is made again only when 
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -52,6 +53,20 @@ def locate(named: str, path: str) -> str:
             "not_found", f"there is no program {named}", hint="install it, or name its absolute path in the registry"
         )
     return found
+
+
+def behind(launcher: str, places: Iterable[str]) -> str:
+    """The program that a package manager's launcher starts: the only one at the first of these places that has any, else itself.
+
+    A place is a pattern, seen from the directory of the launcher's own file. Of the program itself nothing is left alive when
+    the process that was leased to is killed, and its bytes are what is pinned.
+    """
+    here = glob.escape(os.path.dirname(os.path.realpath(launcher)))
+    for place in places:
+        found = [each for each in glob.glob(os.path.join(here, place)) if os.access(each, os.X_OK)]
+        if found:
+            return os.path.normpath(found[0]) if len(found) == 1 else launcher
+    return launcher
 
 
 def pinned(path: str) -> Pin:

@@ -99,7 +99,7 @@ class ProviderPort:
         """
         spec, table = self.spec(profile.provider), self.registry.providers[profile.provider]
         binary = binaries.locate(table.binary or spec.binary, self.environ.get("PATH", ""))
-        pin = binaries.pinned(binary)
+        pin = binaries.pinned(binaries.behind(binary, spec.behind))
         changed: tuple[str, ...] = ()
         made = Made(
             profile=profile.id, provider=profile.provider, home=profile.home, words=words_of(self.registry), pin=pin

@@ -112,13 +112,15 @@ class Grammar:
 class AccountSpec:
     """Everything about a provider's accounts that is data.
 
-    `binary` is the program's usual name, `homes` the variables that name the home (none: the account has no home of its own),
-    `shared` the names in the person's own home of which an account gets a read-only copy, `controls` the files of a project that
-    could give its agent orders or programs, `login` the words after the program by which a person logs in there, `capabilities`
-    what is there beside a start: `resume`, `session_hook`, `turn_end_hook`, `quota`, `login`.
+    `binary` is the program's usual name, `behind` where the program itself lies if that is a launcher (patterns, seen from the
+    launcher's directory), `homes` the variables that name the home (none: the account has no home of its own), `shared` the names
+    in the person's own home of which an account gets a read-only copy, `controls` the files of a project that could give its
+    agent orders or programs, `login` the words after the program by which a person logs in there, `capabilities` what is there
+    beside a start: `resume`, `session_hook`, `turn_end_hook`, `quota`, `login`.
     """
 
     binary: str
+    behind: tuple[str, ...] = ()
     homes: tuple[str, ...] = ()
     surroundings: Surroundings = field(default_factory=Surroundings)
     owned: tuple[OwnedKey, ...] = ()

@@ -43,6 +43,9 @@ GRAMMAR = Grammar(
 
 SPEC = AccountSpec(
     binary="codex",
+    behind=tuple(
+        f"{packages}/codex-*/vendor/*/bin/codex" for packages in ("../..", "../node_modules/@openai")
+    ),  # npm's two layouts
     homes=("CODEX_HOME", "CODEX_SQLITE_HOME"),
     surroundings=Surroundings(scrub=AMBIENT, secret=LOGINS),
     owned=(
