@@ -271,8 +271,8 @@ def _login_fault(spec: AccountSpec, profile: Profile) -> str:
 
 
 def _login(spec: AccountSpec, made: Made) -> str:
-    """The command by which a person logs in in the home, for a shell; empty where the provider tells none."""
-    if not spec.login or not spec.homes:
+    """The command by which a person logs in in the home, for a shell; empty for an account without one, which names a key."""
+    if not spec.homes:
         return ""
     return f"{spec.homes[0]}={shlex.quote(made.home)} {shlex.join([made.pin.path, *spec.login])}"
 

@@ -344,9 +344,10 @@ def _hard(proof: Proof, profile: Profile, ready: Readiness | None) -> _Reason:
 
 
 def log_in(profile: Profile, ready: Readiness | None) -> str:
-    """That somebody must log in, and by which command where its provider tells one."""
-    by = f": `{ready.login}`" if ready and ready.login else ""
-    return f"{profile.id} must be logged in{by}"
+    """What is missing of a login, and the command that makes one; of an account without a home it is the key."""
+    if ready is None or not ready.login:
+        return f"the key that {profile.id} names must be there"
+    return f"{profile.id} must be logged in: `{ready.login}`"
 
 
 def _scope(profile: Profile, situation: Situation) -> _Reason | None:

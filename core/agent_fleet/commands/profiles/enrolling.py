@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 import click
 
 from agent_fleet.accounts import selection, unfinished
@@ -52,7 +50,7 @@ def _check(desk: Desk, profile: Profile) -> None:
         raise FleetError(
             "profile_state",
             f"{label} holds no login that its provider takes; no provider/browser login was invoked",
-            hint=f"{_login(desk, profile)}, then `fleet profile identity adopt {label}`",
+            hint=f"{selection.log_in(profile, ready)}; then `fleet profile identity adopt {label}`",
         )
     if twins := selection.duplicates(profile, situation):
         raise FleetError(
@@ -68,11 +66,3 @@ def _check(desk: Desk, profile: Profile) -> None:
         why = proof.reason if closed[0] == "identity_unavailable" and proof.reason else closed[0]
         fault = f"is not seen to be the one that its home is held to: {why}" if pin else "was adopted by nobody"
         raise FleetError(code, f"the login of {label} {fault}; no provider/browser login was invoked", hint=closed[1])
-
-
-def _login(desk: Desk, profile: Profile) -> str:
-    """How a person logs in there: by the provider's own program, with the home that is meant."""
-    spec = desk.port.spec(profile.provider)
-    if not spec.homes:
-        return f"let the key that {profile.id} names in the registry be there"
-    return f"log in by {spec.binary}'s own command with {spec.homes[0]}={shlex.quote(profile.home)}"
