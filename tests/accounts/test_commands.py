@@ -423,6 +423,26 @@ def test_nothing_is_on_record_that_did_not_happen_and_nothing_of_a_profile_stays
     assert [str(path) for path in machine.kept.rglob("*toy-2*") if path.is_file()] == []
 
 
+def test_a_keychain_may_ask_only_where_the_person_said_that_they_are_there(top: Path) -> None:
+    machine = Machine(top, {"toy-1": {"enabled": False}})
+    machine.told("profile", "provision", "toy-1")
+    machine.login("toy-1", "toy-1@example.com")
+
+    def is_asked(*words: str) -> bool:
+        (machine.home_of("toy-1") / "looks").unlink(missing_ok=True)
+        machine.told(*words)
+        return (machine.home_of("toy-1") / "looks").read_text() == "a person is there\n"
+
+    for command in (
+        ("profile", "identity", "adopt", "toy-1"),
+        ("profile", "verify", "--all"),
+        ("quota", "refresh", "toy-1"),
+    ):
+        assert not is_asked(*command), command
+        assert is_asked(*command, "--allow-keychain-prompt"), command
+    assert not is_asked("profile", "enable", "toy-1")
+
+
 def test_one_account_under_two_labels_is_not_adopted(machine: Machine) -> None:
     machine.told("profile", "add", "toy-3", "--provider", "toy")
     machine.told("profile", "provision", "toy-3")

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,8 @@ def test_the_real_claude_code_tells_its_limit(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(done.stdout)
     found = read_quota([LastRun()], account(home, last_output=str(log)), fresh_for=300)
-    assert (found.status, found.source, left(found)) == ("fresh", "claude-last-run", {"five_hour": 0.0}), done.stdout
+    assert (found.status, found.source) == ("fresh", "claude-last-run"), done.stdout
+    assert left(found) == {"five_hour": 0, "seven_day": 70}, done.stdout
     assert found.windows[0].resets_at == reset
 
 
@@ -304,6 +306,16 @@ def asked(tmp_path: Path, given: object, *, status: int = 0) -> QuotaReading:
     printed = given if isinstance(given, str) else json.dumps(given)
     mine = tool(tmp_path, f"print({printed!r})\nprint({SECRET!r}, file=sys.stderr)\nsys.exit({status})")
     return read_quota([QuotaAxi("claude", identity)], mine, fresh_for=300, deadline=20.0)
+
+
+def test_only_a_person_who_is_there_is_asked_for_a_keychain_and_only_about_the_login_that_lies_in_one(
+    tmp_path: Path,
+) -> None:
+    mine = tool(tmp_path, "print()")
+    for provider, may_ask, said in (("claude", True, True), ("claude", False, False), ("codex", True, False)):
+        QuotaAxi(provider, identity).read(replace(mine, may_ask=may_ask), 20.0)
+        words, _ = json.loads((tmp_path / "asked").read_text())
+        assert ("--allow-keychain-prompt" in words) is said, (provider, may_ask)
 
 
 def test_the_tool_is_asked_for_one_provider_and_keeps_its_cache_in_the_home(tmp_path: Path) -> None:

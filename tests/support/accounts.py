@@ -30,7 +30,7 @@ class Numbers:
     name = "toy-file"
     def read(self, account, deadline):
         with open(account.home + "/looks", "a") as file:
-            file.write("x\\n")
+            file.write("a person is there\\n" if account.may_ask else "x\\n")
         with open(account.home + "/quota.json") as file:
             told = json.load(file)
         if "sleep" in told:

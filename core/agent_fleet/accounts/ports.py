@@ -53,11 +53,20 @@ class Seen:
 class ProviderPort:
     """Answers for the accounts of one registry by asking the plugins."""
 
-    def __init__(self, plugins: Plugins, registry: Registry, vault: Vault, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        plugins: Plugins,
+        registry: Registry,
+        vault: Vault,
+        environ: Mapping[str, str],
+        *,
+        may_ask: bool = False,
+    ) -> None:
         self.plugins = plugins
         self.registry = registry
         self.homes = Homes(vault)
         self.environ = environ
+        self.may_ask = may_ask
         self._known: dict[str, tuple[Provider, AccountSpec]] = {}
         # accounts are looked at in threads, and loading a plugin leads the whole process's output elsewhere for a moment
         self._loading = threading.Lock()
@@ -184,6 +193,7 @@ class ProviderPort:
             readers.sources(provider, account),
             account,
             fresh_for=self.registry.rules.quota_stale_seconds,
+            deadline=readers.PATIENT if self.may_ask else readers.DEADLINE,
             who=who or "",
         )
         if reading.reason == quota.ANOTHER:
@@ -246,6 +256,7 @@ class ProviderPort:
             options={key: str(value) for key, value in profile.options.items()},
             tools=tools,
             last_output=outputs.last(self.homes.vault, profile.id),
+            may_ask=self.may_ask,
         )
 
 

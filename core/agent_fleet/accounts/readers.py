@@ -22,6 +22,7 @@ from agent_fleet.queue.files import BadFileError, read_json
 T = TypeVar("T")
 
 DEADLINE = 15.0  # seconds of one source
+PATIENT = 120.0  # and of one that may ask a person
 GRACE = 1.0  # seconds more, for a source that ends its own process at the deadline
 _WORTH = {"fresh": 0, "rate_limited": 1, "auth_required": 2, "stale": 3, "error": 4, "unavailable": 5, "none": 6}
 

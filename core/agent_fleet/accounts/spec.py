@@ -139,7 +139,8 @@ class Account:
 
     `home` is empty if the kind of account has none. `environ` is the whole environment for a process that asks, and `binary` and
     `tools` (by name) are programs that the registry pins. `options` are the registry's further keys of the profile, `last_output`
-    the log of its last run, if there is one. `repr` shows no environment: it can hold a key.
+    the log of its last run, if there is one. `may_ask` says that the person is there, and that a keychain may ask them. `repr`
+    shows no environment: it can hold a key.
     """
 
     profile: str
@@ -150,6 +151,7 @@ class Account:
     options: Mapping[str, str] = field(default_factory=dict)
     tools: Mapping[str, str] = field(default_factory=dict)
     last_output: str = ""
+    may_ask: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

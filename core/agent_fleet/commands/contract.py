@@ -33,7 +33,7 @@ COMMANDS = {
     "session_status": "session status --task TASK",
     "session_remove": "session remove --task TASK",
     "profile_enroll": "profile enroll ID",
-    "profile_verify": "profile verify ID|--all",
+    "profile_verify": "profile verify ID|--all [--allow-keychain-prompt]",
     "project_register": "project register PATH --provider NAME",
     "project_remove": "project remove PATH --provider NAME",
     "project_list": "project list [--provider NAME]",

@@ -6,7 +6,9 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from agent_fleet.accounts import places
+import click
+
+from agent_fleet.accounts import places, probing, readers
 from agent_fleet.accounts.ports import ProviderPort
 from agent_fleet.accounts.probing import Prober
 from agent_fleet.accounts.registrar import Registrar
@@ -17,15 +19,24 @@ from agent_fleet.accounts.vault import Vault
 from agent_fleet.commands import Shared
 from agent_fleet.errors import FleetError
 
+keychain_option = click.option(
+    "--allow-keychain-prompt",
+    "may_ask",
+    is_flag=True,
+    help="You are there: the macOS Keychain may ask you for the login, once; choose Always Allow.",
+)
+
 
 class Desk:
     """The accounts of one invocation.
 
+    `may_ask` says that the person is there to answer for their keychain.
     For the commands of accounts `--config FILE` names the registry; elsewhere (`is_registry_named` false) a file of settings.
     """
 
-    def __init__(self, shared: Shared, *, is_registry_named: bool = True) -> None:
+    def __init__(self, shared: Shared, *, is_registry_named: bool = True, may_ask: bool = False) -> None:
         self.shared = shared
+        self.may_ask = may_ask
         named = shared.config_file if is_registry_named else None
         self.registrar = Registrar(places.registry_path(shared.environ, named), shared.environ)
 
@@ -47,7 +58,7 @@ class Desk:
 
         shared = self.shared
         settings = config.load(shared.root, queue_dir=shared.queue_dir, environ=shared.environ, explicit=None)
-        return ProviderPort(Plugins(settings), self.registry, self.vault, shared.environ)
+        return ProviderPort(Plugins(settings), self.registry, self.vault, shared.environ, may_ask=self.may_ask)
 
     @functools.cached_property
     def router(self) -> Router:
@@ -55,7 +66,8 @@ class Desk:
 
     @functools.cached_property
     def prober(self) -> Prober:
-        return Prober(self.vault, self.port, self.registry.rules)
+        deadline = probing.DEADLINE + (readers.PATIENT if self.may_ask else 0.0)
+        return Prober(self.vault, self.port, self.registry.rules, deadline=deadline)
 
     def asked(self, label: str | None, everything: bool) -> list[Profile]:
         """The profiles that a command line names: one, or all with `--all`."""

@@ -11,7 +11,7 @@ from agent_fleet.accounts import proofs
 from agent_fleet.accounts.proofs import Proofs
 from agent_fleet.accounts.values import Profile
 from agent_fleet.commands import Shared, command, group
-from agent_fleet.commands.desk import Desk, percent
+from agent_fleet.commands.desk import Desk, keychain_option, percent
 from agent_fleet.text import duration
 
 command_line = group(
@@ -36,8 +36,9 @@ def show(shared: Shared, label: str | None, everything: bool) -> None:
 @command("refresh", help="Look at accounts now. One that cannot be read costs itself alone.")
 @click.argument("label", metavar="ID", required=False)
 @click.option("--all", "everything", is_flag=True, help="All profiles.")
-def refresh(shared: Shared, label: str | None, everything: bool) -> None:
-    desk = Desk(shared)
+@keychain_option
+def refresh(shared: Shared, label: str | None, everything: bool, may_ask: bool) -> None:
+    desk = Desk(shared, may_ask=may_ask)
     asked = desk.asked(label, everything)
     ready = desk.router.situation().readiness
     desk.prober.prove([p for p in asked if p.is_worker and p.id in ready and ready[p.id].provisioned], force=True)

@@ -48,7 +48,9 @@ class QuotaAxi:
         env = {**account.environ, "XDG_CACHE_HOME": os.path.join(account.home, CACHE)}
         if self._provider == "codex" and account.binary:
             env["QUOTA_AXI_CODEX_BINARY"] = account.binary
-        argv = (program, "--provider", self._provider, "--json", "--full")
+        argv = [program, "--provider", self._provider, "--json", "--full"]
+        if account.may_ask and self._provider == "claude":  # only this one's login lies in a keychain
+            argv.append("--allow-keychain-prompt")
         output = output_of(argv, env=env, cwd=account.home, deadline=deadline)
         if output is None:
             return QuotaReading(status="unavailable", source=TOOL, reason="no_answer")

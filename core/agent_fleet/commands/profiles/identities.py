@@ -16,7 +16,7 @@ from agent_fleet.accounts.registrar import STATE_LOCK
 from agent_fleet.accounts.stored import iso
 from agent_fleet.accounts.values import Profile, Proof
 from agent_fleet.commands import Shared, command, group
-from agent_fleet.commands.desk import Desk
+from agent_fleet.commands.desk import Desk, keychain_option
 from agent_fleet.commands.profiles.membership import look_at, would_stand
 from agent_fleet.errors import FleetError
 
@@ -31,9 +31,10 @@ identity = group(
     "adopt", help="Take whoever is logged in now for the owner of the home, and hold the home to that from now on."
 )
 @click.argument("label", metavar="ID")
-def adopt(shared: Shared, label: str) -> None:
+@keychain_option
+def adopt(shared: Shared, label: str, may_ask: bool) -> None:
     """The disabled workers of the same provider that nobody adopted yet are adopted with it, where they can be looked at."""
-    desk = Desk(shared)
+    desk = Desk(shared, may_ask=may_ask)
     profile = desk.registry.profile(label)
     unfinished.check(desk.vault, "identity adopt", profile.provider)
     known = Pins(desk.vault).all(desk.registry.profiles)
@@ -142,9 +143,10 @@ def _owner(pin: Pin) -> str:
 @command("verify", help="Look at accounts now, and say whether they could work. Exit status 1 if one could not.")
 @click.argument("label", metavar="ID", required=False)
 @click.option("--all", "everything", is_flag=True, help="All workers.")
-def verify(shared: Shared, label: str | None, everything: bool) -> int:
+@keychain_option
+def verify(shared: Shared, label: str | None, everything: bool, may_ask: bool) -> int:
     """Nothing is enabled and nothing provisioned; only what was seen is kept."""
-    desk = Desk(shared)
+    desk = Desk(shared, may_ask=may_ask)
     workers = [profile for profile in desk.asked(label, everything) if profile.is_worker]
     look_at(desk, workers)
     found = [_verified(desk, profile) for profile in workers]
