@@ -14,7 +14,16 @@ from typing import Literal
 from agent_fleet.model import Budget
 from agent_fleet.prices import NOTHING, Money
 
-Kind = Literal["tokens", "money", "turns", "seconds", "money of the run", "money of the day", "attempts of the run"]
+Kind = Literal[
+    "tokens",
+    "money",
+    "turns",
+    "seconds",
+    "money of the run",
+    "money of the deployment",
+    "money of the day",
+    "attempts of the run",
+]
 Unknown = Literal["stop", "allow"]
 
 
@@ -30,6 +39,7 @@ class Limits:
     turns: int | None = None
     seconds: float | None = None
     run_money: float | None = None
+    deployment_money: float | None = None
     day_money: float | None = None
     run_attempts: int | None = None
     unknown_price: Unknown = "stop"
@@ -37,13 +47,16 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What was used so far: by the task in all of its attempts, by the run, and in this day by the whole project."""
+    """What was used so far: by the task in all of its attempts, by the run, by the deployment that the task is of, and in this day
+    by the whole project.
+    """
 
     tokens: int = 0
     money: Money = NOTHING
     turns: int = 0
     seconds: float = 0.0
     run_money: Money = NOTHING
+    deployment_money: Money = NOTHING
     day_money: Money = NOTHING
     run_attempts: int = 0
 
@@ -85,6 +98,7 @@ def limits(task: Budget, defaults: Limits) -> Limits:
         turns=task.turns if task.turns is not None else defaults.turns,
         seconds=task.seconds if task.seconds is not None else defaults.seconds,
         run_money=defaults.run_money,
+        deployment_money=defaults.deployment_money,
         day_money=defaults.day_money,
         run_attempts=defaults.run_attempts,
         unknown_price=defaults.unknown_price,
@@ -129,5 +143,6 @@ def _pairs(limits: Limits, spent: Spent) -> Iterator[tuple[Kind, float | None, f
     yield "turns", limits.turns, spent.turns
     yield "seconds", limits.seconds, spent.seconds
     yield "money of the run", limits.run_money, spent.run_money
+    yield "money of the deployment", limits.deployment_money, spent.deployment_money
     yield "money of the day", limits.day_money, spent.day_money
     yield "attempts of the run", limits.run_attempts, spent.run_attempts

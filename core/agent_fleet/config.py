@@ -318,3 +318,9 @@ def _nearest(name: str, names: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(name, list(names), n=1, cutoff=0.85)), "")
+
+
+def usual_model(config: Config, provider: str) -> str:
+    """The model that a provider is configured to use; empty if that is its own choice."""
+    name = f"provider.{provider}.model"
+    return str(config.get(name)) if any(key.name == name for key in KEYS) else ""

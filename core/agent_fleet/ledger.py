@@ -23,6 +23,7 @@ from agent_fleet.queue import names, records
 from agent_fleet.queue.store import BadFileError, Queue, read_json
 
 _LATE = ".late.json"
+_SESSION = "session "
 _MOST_LEASES = 100_000  # of one task; a damaged number in the journal must not cost memory
 
 _KEPT = ("run", "provider", "lane", "outcome", "at", "ended", "charged")
@@ -155,7 +156,7 @@ class Follower:
         worker = event.get("worker")
         if isinstance(worker, str) and worker and worker not in self._sessions:
             self._sessions.add(worker)
-            yield entry_from((f"session {worker}", 0), event, self._table)
+            yield entry_from((f"{_SESSION}{worker}", 0), event, self._table)
 
     def _if_told(self, key: Key, told: Told) -> Iterator[Entry]:
         """The entry, if a usage is told at last; what was told of the attempt before is kept until then."""
@@ -169,17 +170,26 @@ class Follower:
         elif before is not None:
             self._silent[key] = {**before, **_kept(told)}
 
+    def is_over(self, key: Key) -> bool:
+        """Whether the journal tells that an attempt has ended, or was lost: what it says of its usage is all that there will be."""
+        start = self._running.get(key[0])
+        later = self._seen.get(names.number_of(key[0]), 0) >> key[1]
+        return bool(later) or key in self._silent or (start is not None and start[0] > key[1])
+
     def _has(self, key: Key) -> bool:
         return bool(self._seen.get(names.number_of(key[0]), 0) >> key[1] & 1)
 
 
 class Account:
-    """What one run and this day have cost by now. `refresh` takes in what any process has written to the journal since."""
+    """What one run (or all entries that are `wanted`) and this day have cost by now. `refresh` takes in what any process has
+    written to the journal since. `sessions` is the known money of each session that is over, by its name.
+    """
 
-    def __init__(self, queue: Queue, table: Table, run: str) -> None:
+    def __init__(self, queue: Queue, table: Table, wanted: str | Callable[[Entry], bool]) -> None:
         self.run = Tally()
         self.day = Tally()
-        self._name = run
+        self.sessions: dict[str, float] = {}
+        self._wanted = wanted if callable(wanted) else lambda entry: entry.run == wanted
         self._today = ""
         self._follower = Follower(queue, table)
 
@@ -188,10 +198,16 @@ class Account:
         if today != self._today:
             self._today, self.day = today, Tally()
         for entry in self._follower.new():
-            if entry.run == self._name:
+            if self._wanted(entry):
                 self.run.add(entry)
             if day_of(entry.at) == today:
                 self.day.add(entry)
+            if not entry.generation and entry.task.startswith(_SESSION):
+                self.sessions[entry.task.removeprefix(_SESSION)] = entry.money.known
+
+    def is_over(self, key: Key) -> bool:
+        """Whether an attempt has ended by what is on record; see `Follower.is_over`."""
+        return self._follower.is_over(key)
 
 
 def entries(queue: Queue, table: Table) -> Iterator[Entry]:

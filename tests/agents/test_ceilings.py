@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.api_lab import ApiServer, Lab, serving
+from support.procs import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +66,28 @@ def test_with_ten_cents_no_call_begins_that_could_pass_them(tmp_path: Path, serv
     assert done == 2, lab.counts()  # 0.03 each: a third could cost 0.04
     assert lab.counts() == {"done": 2, "inbox": 18}
     assert sum(n for name, n in server.count()["calls"].items() if name.startswith(limit)) == 2
+
+
+def test_hosts_that_work_at_once_and_are_killed_never_bill_more_than_the_day_may_cost(
+    tmp_path: Path, server: ApiServer
+) -> None:
+    """Each call costs 0.03 and may cost 0.04; what a killed host had on its way is billed, and told by nobody."""
+    prices = '[prices."claude-haiku-4-5"]\ninput = 1.0\noutput = 5.0\n'
+    lab = Lab(tmp_path, server, config=f"{prices}[budget]\nday_money = 0.60\n[api]\nmax_output = 8000\n")
+    lab.batch([f"name=shared{n}\nSLEEP 0.3\nWRITE 6000" for n in range(60)])
+
+    def calls() -> int:
+        return sum(n for name, n in server.count()["calls"].items() if name.startswith("shared"))
+
+    with lab.host(3) as first, lab.host(3) as second:
+        wait_until(lambda: calls() >= 6, "both have asked")
+        second.kill()
+        with lab.host(3) as third:
+            assert first.wait(60) == third.wait(60) == 0
+    billed = calls() * (420 * 1.0 + 6000 * 5.0) / 1e6
+    assert 0.30 < billed <= 0.60
+    assert 8 <= lab.counts()["done"] <= calls()
+    assert lab.json("cost")["total"]["money"]["amount"] <= billed * 1.01
 
 
 def test_a_model_without_a_price_is_not_asked_under_a_limit_of_money(tmp_path: Path, server: ApiServer) -> None:

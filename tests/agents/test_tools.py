@@ -22,7 +22,9 @@ from agent_fleet.budget import Limits
 from agent_fleet.config import load
 from agent_fleet.errors import FleetError
 from agent_fleet.plugins import PROVIDERS, Plugins
-from agent_fleet.prices import NOTHING, packaged
+from agent_fleet.prices import packaged
+from agent_fleet.queue.store import Queue
+from agent_fleet.run.stakes import Stakes
 from support.api_lab import MODEL, ApiServer, serving
 from support.permits import Plain
 
@@ -54,7 +56,8 @@ def servers(tmp_path: Path) -> dict[str, Any]:
 
 
 def means(wire: Wire) -> Means:
-    return Means(wire, Plain(50), Till(Limits(), packaged(), lambda: (NOTHING, NOTHING)), backoff=0.05)
+    till = Till(Stakes(Queue("/nowhere"), packaged(), Limits(), "r1"), packaged(), {"owner": "", "run": "r1"})
+    return Means(wire, Plain(50), till.of(""), backoff=0.05)
 
 
 def speak(url: str, name: str) -> Any:

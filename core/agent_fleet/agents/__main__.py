@@ -12,7 +12,6 @@ import os
 import resource
 import signal
 import sys
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -29,12 +28,12 @@ from agent_fleet.agents.tools import Servers
 from agent_fleet.agents.wire import Wire
 from agent_fleet.deploy.assignment import Assignments
 from agent_fleet.errors import FleetError
-from agent_fleet.ledger import Account
 from agent_fleet.model import Budget, Outcome
 from agent_fleet.plugins import PROVIDERS, Plugins
 from agent_fleet.queue import lease, names
 from agent_fleet.queue.share import parse
 from agent_fleet.queue.store import Queue
+from agent_fleet.run.stakes import Stakes
 from agent_fleet.throttle.attempts import Attempts
 from agent_fleet.throttle.terms import terms as throttle_terms
 from agent_fleet.throttle.throttles import Throttles
@@ -54,6 +53,7 @@ class Setting:
         self.table = prices.with_own(prices.packaged(), self.config.prices)
         self.mark = environ.get("FLEET_WORKER", "")
         self.run, self.worker = names.parse_mark(self.mark) or ("", "")
+        self.deployment = environ.get("FLEET_DEPLOYMENT", "")
 
     def dialect(self) -> Dialect:
         plugins = Plugins(self.config)
@@ -73,13 +73,14 @@ class Setting:
             day_money=get("budget.day_money") or None,
             unknown_price=get("budget.unknown_price"),
         )
-        account = Account(self.queue, self.table, self.run)
-
-        def recorded() -> tuple[prices.Money, prices.Money]:
-            account.refresh(time.time())
-            return account.run.money, account.day.money
-
-        return Till(limits, self.table, recorded)
+        stakes = Stakes(self.queue, self.table, limits, self.run)
+        owner: dict[str, str | int] = {"owner": identity.identity_of(), "run": self.run}
+        task = self.environ.get("FLEET_TASK", "")
+        if task:
+            owner |= {"task": task, "generation": int(self.environ.get("FLEET_GENERATION") or 0)}
+        elif self.worker:
+            owner["worker"] = self.worker
+        return Till(stakes, self.table, owner)
 
     def throttles(self) -> Throttles:
         """The limits that all processes of this user share, for the account that this one works under.
@@ -91,9 +92,11 @@ class Setting:
         account = self.environ.get("AGENT_FLEET_PROFILE") or self.provider
         return Throttles(paths.state_dir(self.environ), account, throttle_terms(self.config), counted)
 
-    def means(self, wire: Wire, till: Till, throttles: Throttles) -> Means:
+    def means(self, wire: Wire, till: Till, throttles: Throttles, deployment: str = "") -> Means:
         get = self.config.get
-        return Means(wire, throttles, till, get("api.max_output"), get("api.retries"), get("api.backoff"))
+        return Means(
+            wire, throttles, till.of(deployment), get("api.max_output"), get("api.retries"), get("api.backoff")
+        )
 
 
 def main(arguments: list[str]) -> int:
@@ -123,16 +126,15 @@ async def _host(setting: Setting) -> Outcome:
     terms = Terms(seats, dialect.model, setting.config.get("api.tokens"), commit_of(seats, _files()))
     _say(report.line("started", text=f"{seats} seats"))
     servers = Servers(setting.environ)
-    throttles = setting.throttles()
+    throttles, till = setting.throttles(), setting.till()
     async with Wire(dialect, silence=setting.config.get("api.silence")) as wire:
-        host = Host(
-            desk, setting.means(wire, setting.till(), throttles), servers, Assignments(setting.queue), terms, _say
-        )
+        host = Host(desk, setting.means(wire, till, throttles), servers, Assignments(setting.queue), terms, _say)
         _on_term(lambda: host.stop("the run stopped it"))
         try:
             return await host.run()
         finally:
             throttles.close()
+            await till.close()
             await servers.close()
 
 
@@ -142,11 +144,11 @@ async def _one(setting: Setting, path: str) -> Outcome:
     prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
     dialect = setting.dialect()
     own = Budget(tokens=told.get("tokens"), turns=told.get("turns"))
-    throttles = setting.throttles()
+    throttles, till = setting.throttles(), setting.till()
     _say(report.line("started", text=""))
     async with Wire(dialect, silence=setting.config.get("api.silence")) as wire:
         agent = Agent(
-            setting.means(wire, setting.till(), throttles),
+            setting.means(wire, till, throttles, setting.deployment),
             Allowance(own.tokens or setting.config.get("api.tokens") or None, own.turns),
             model=told.get("model") or dialect.model,
             system="",
@@ -161,6 +163,7 @@ async def _one(setting: Setting, path: str) -> Outcome:
             return Outcome(kind="unknown", reason="it was stopped", usage=agent.usage)
         finally:
             throttles.close()
+            await till.close()
             _say(report.used("", agent.usage))
     kind: Any = {"suspended": "budget", "broke": "budget"}.get(end.kind, end.kind)
     return Outcome(kind=kind, reason=end.reason, result=end.text, session=end.session)

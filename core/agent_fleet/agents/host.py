@@ -14,13 +14,14 @@ from agent_fleet.agents.allowance import Allowance
 from agent_fleet.agents.convoy import Convoy
 from agent_fleet.agents.desk import Closing, Desk, is_used
 from agent_fleet.agents.loop import Agent, End, Kit, Means
+from agent_fleet.agents.till import Drawer
 from agent_fleet.agents.work import SYSTEM, Order, Orders, plain_prompt, verdict
 from agent_fleet.errors import FleetError
 from agent_fleet.model import Outcome
 from agent_fleet.queue.claim import Claimed
 from agent_fleet.queue.store import Place
 
-_LOOK = 1.0  # seconds between two looks at the inbox and at the money while seats are empty or calls are made
+_LOOK = 1.0  # seconds between two looks at the inbox while seats are empty
 _TELL = 0.5  # seconds between two writes of the report
 _BATCH = 64  # tasks of one look at the inbox: the first agents start while the others are still claimed
 _ADVICES = 2  # times that an agent is told what is missing before it is taken at its word
@@ -79,7 +80,6 @@ class Host:
         """Work until nothing is left; returns how the session ended."""
         clock = asyncio.create_task(self._tick())
         try:
-            await self._means.till.refresh()
             while True:
                 self._news.clear()
                 taken = await self._seat_more()
@@ -166,7 +166,7 @@ class Host:
             return order.advice(text) if order and advices[0] <= _ADVICES else ""
 
         agent = Agent(
-            self._means,
+            self._means._replace(till=self._drawer(claimed)),
             Allowance(tokens, turns),
             model=model,
             system=SYSTEM,
@@ -176,6 +176,9 @@ class Host:
         )
         answers, earlier = self._desk.told(claimed)
         return agent, *plain_prompt(claimed.body, answers, earlier)
+
+    def _drawer(self, claimed: Claimed) -> Drawer:
+        return self._means.till.of(claimed.body.get("run", ""))
 
     # ------------------------------------------------------------------------------------------------------- ends
 
@@ -199,7 +202,8 @@ class Host:
 
     async def _settle(self, claimed: Claimed, outcome: Outcome, more: Mapping[str, Any], cost: float, key: str) -> None:
         await self._closings.join(Closing(claimed, outcome, more))
-        self._means.till.recorded(cost)
+        if cost:
+            self._drawer(claimed).recorded(cost)
         self._tell(report.recorded(key))
         self.moved += 1
 
@@ -228,14 +232,10 @@ class Host:
             self._lines.clear()
 
     async def _tick(self) -> None:
-        """Write the report and look at the money, now and then."""
-        looked = time.monotonic()
+        """Write the report, now and then."""
         while True:
             await asyncio.sleep(_TELL)
             self._flush()
-            if time.monotonic() - looked >= _LOOK:
-                looked = time.monotonic()
-                await self._means.till.refresh()
 
 
 async def _whole(deed: Coroutine[Any, Any, None]) -> None:

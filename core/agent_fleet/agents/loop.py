@@ -28,7 +28,7 @@ from agent_fleet.agents.dialect import (
     Tool,
 )
 from agent_fleet.agents.permits import Throttle, Throttles
-from agent_fleet.agents.till import Broke, Stake, Till
+from agent_fleet.agents.till import Broke, Drawer, Stake
 from agent_fleet.errors import FleetError
 from agent_fleet.model import Usage
 
@@ -72,7 +72,7 @@ class Means(NamedTuple):
 
     line: Line
     throttles: Throttles
-    till: Till
+    till: Drawer
     max_output: int = 4096
     retries: int = 4
     backoff: float = 1.0
@@ -241,5 +241,5 @@ class Agent:
             if used.tokens:
                 used = replace(used, turns=1, models=(self._model,), money=None)
                 self._allowance.close(used, size)
-            self.cost += await self._means.till.settle(stake, used, self._model)
+            self.cost += self._means.till.settle(stake, used, self._model)
         return said

@@ -1,22 +1,26 @@
-"""Money while calls are made: nothing is begun whose price could pass what the run or the day may cost.
+"""Money while calls are made: nothing is begun whose price could pass what the run, its deployment or the day may cost.
 
-A call is bounded from above before it: by what is sent and the most that may come back. The bound is set aside until the call
-is over; then what it really cost takes its place. A call that would fit but for what others have set aside waits for them.
+A call is bounded from above before it: by what is sent and the most that may come back. The bound is set aside, where all processes
+see it, until the call is over; then what it really cost takes its place. A call that would fit but for what others have set aside
+waits for them. Many calls are set aside in one exchange: while one is under way, the next are gathered.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 
-from agent_fleet.budget import Limits, dollars
+from agent_fleet.errors import FleetError, from_os_error
 from agent_fleet.model import Usage
-from agent_fleet.prices import Money, Table, cost_of
+from agent_fleet.prices import Table, cost_of
+from agent_fleet.run.holdings import Holding
+from agent_fleet.run.stakes import Ask, Reply, Stakes
 
-Sums = tuple[Money, Money]
-"""What the run and the day have cost by what is on record."""
+_AGAIN = 0.25  # seconds until a call that waits for others is asked for again
 
 
 class Broke(Exception):  # noqa: N818 - nothing is wrong: the money is used up
@@ -30,38 +34,163 @@ class Stake:
     amount: float
 
 
+@dataclass(slots=True)
+class _Wish:
+    amount: float
+    granted: asyncio.Future[Stake]
+
+
+@dataclass(slots=True)
+class _Purse:
+    """What this process has of one deployment's money: for calls on their way, by attempts that are not on record yet."""
+
+    staked: float = 0.0
+    spent: float = 0.0
+    wishes: deque[_Wish] = field(default_factory=deque)
+
+
 class Till:
-    """One a process. `recorded` reads what is on record; it is called now and then, in a thread."""
+    """One a process. `owner` is what its holdings say of it: its identity, run, and worker or attempt."""
 
     def __init__(
-        self, limits: Limits, table: Table, recorded: Callable[[], Sums], *, clock: Callable[[], float] = time.time
+        self, stakes: Stakes, table: Table, owner: Mapping[str, str | int], *, clock: Callable[[], float] = time.time
     ) -> None:
-        self._limits = limits
+        self._stakes = stakes
         self._table = table
-        self._recorded = recorded
+        self._owner = owner
         self._clock = clock
-        self._run, self._day = 0.0, 0.0
-        self._at_work = 0.0  # spent by attempts that are not on record yet
-        self._told = 0.0  # spent by attempts that were recorded since the last look
-        self._staked = 0.0
-        self._unknown = ""
-        self._freed = asyncio.Condition()
+        self._purses: dict[str, _Purse] = {}
+        self._changed = asyncio.Event()
+        self._exchanging: asyncio.Task[None] | None = None
 
-    @property
-    def is_open(self) -> bool:
+    def of(self, deployment: str) -> Drawer:
+        """The till of work on a deployment (empty: on none). Raises FleetError if nobody can read what that may cost."""
+        return Drawer(self, deployment, is_open=not self._stakes.is_bounded(deployment))
+
+    def bound(self, sent: int, back: int, model: str) -> float:
+        """The price if all that is sent were of the dearest class. Raises Broke for a model without one."""
+        found = []
+        for worst in (Usage(input=sent, output=back), Usage(cache_write=sent, output=back)):
+            money = cost_of(worst, self._table, models=(model,), at=self._clock())
+            if money.amount is None and self._stakes.limits.unknown_price == "stop":
+                raise Broke(f"{money.basis}, and there is a limit of money")
+            found.append(money.known)
+        return max(found)
+
+    def cost(self, used: Usage, model: str) -> float:
+        return cost_of(used, self._table, models=(model,), at=self._clock()).known
+
+    async def stake(self, deployment: str, amount: float) -> Stake:
+        """Set an amount aside. Raises Broke, and FleetError where nobody can read what others have set aside."""
+        wish = _Wish(amount, asyncio.get_running_loop().create_future())
+        self._purse(deployment).wishes.append(wish)
+        self._stir()
+        try:
+            return await wish.granted
+        except asyncio.CancelledError:
+            if wish.granted.done() and not wish.granted.cancelled() and wish.granted.exception() is None:
+                self.settle(deployment, wish.granted.result(), 0.0)
+            raise
+
+    def settle(self, deployment: str, stake: Stake, cost: float) -> None:
+        """A call is over: what it cost counts from now on, and what was set aside is free again."""
+        purse = self._purse(deployment)
+        purse.staked = max(0.0, purse.staked - stake.amount)
+        purse.spent += cost
+        stake.amount = 0.0
+        self._stir()
+
+    def recorded(self, deployment: str, cost: float) -> None:
+        """An attempt is on record, with all that its calls have cost."""
+        purse = self._purse(deployment)
+        purse.spent = max(0.0, purse.spent - cost)
+        self._stir()
+
+    async def close(self) -> None:
+        """Hand in what has changed. What calls of unrecorded attempts have cost stays, until the journal tells of it."""
+        if self._exchanging is not None:
+            self._exchanging.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._exchanging
+            with suppress(FleetError, OSError):
+                await asyncio.shield(asyncio.to_thread(self._stakes.exchange, list(self._asks().values())))
+
+    # ----------------------------------------------------------------------------------------------------- exchanging
+
+    def _purse(self, deployment: str) -> _Purse:
+        return self._purses.setdefault(deployment, _Purse())
+
+    def _stir(self) -> None:
+        self._changed.set()
+        if self._exchanging is None or self._exchanging.done():
+            self._exchanging = asyncio.get_running_loop().create_task(self._exchange())
+
+    async def _exchange(self) -> None:
+        """Exchange as long as something has changed or somebody waits."""
+        while self._changed.is_set() or any(purse.wishes for purse in self._purses.values()):
+            self._changed.clear()
+            asks = self._asks()
+            try:
+                told = asyncio.to_thread(self._stakes.exchange, list(asks.values()))
+                replies = dict(zip(asks, await told, strict=True))
+            except FleetError as error:
+                return self._refuse(error)
+            except OSError as error:
+                return self._refuse(from_os_error(error, "cannot set money aside"))
+            if any(self._served(self._purses[name], reply) for name, reply in replies.items()):
+                continue
+            if any(purse.wishes for purse in self._purses.values()):
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), _AGAIN)
+        return None
+
+    def _asks(self) -> dict[str, Ask]:
+        found = {}
+        for name, purse in self._purses.items():
+            while purse.wishes and purse.wishes[0].granted.done():
+                purse.wishes.popleft()  # whoever wanted it was stopped meanwhile
+            mine = Holding(kind="calls", deployment=name, staked=purse.staked, spent=purse.spent, **self._owner)  # type: ignore[arg-type]  # its fields
+            key = f"{self._owner['owner']}/{name}"
+            found[name] = Ask(key, mine, tuple(wish.amount for wish in purse.wishes))
+        return found
+
+    def _served(self, purse: _Purse, reply: Reply) -> bool:
+        """Give out what was granted; whether somebody who cannot have it was told so, which makes way for the next one."""
+        for amount in reply.granted:
+            wish = purse.wishes.popleft()
+            purse.staked += amount
+            if wish.granted.done():
+                purse.staked -= amount
+                self._changed.set()
+            else:
+                wish.granted.set_result(Stake(amount))
+        if not reply.why or reply.waits or not purse.wishes:
+            return False
+        wish = purse.wishes.popleft()
+        if not wish.granted.done():
+            wish.granted.set_exception(Broke(reply.why))
+        return True
+
+    def _refuse(self, error: FleetError) -> None:
+        for purse in self._purses.values():
+            while purse.wishes:
+                wish = purse.wishes.popleft()
+                if not wish.granted.done():
+                    wish.granted.set_exception(error)
+
+
+class Drawer:
+    """The till of the agents that work on one deployment, or on none."""
+
+    def __init__(self, till: Till, deployment: str, *, is_open: bool) -> None:
+        self._till = till
+        self._deployment = deployment
+        self.is_open = is_open
         """Whether there is no limit of money at all, so that nothing needs to be counted."""
-        return self._limits.run_money is None and self._limits.day_money is None
 
-    async def refresh(self) -> None:
-        """Take in what is on record by now: what others have spent, too."""
-        if self.is_open:
-            return
-        told = self._told
-        run, day = await asyncio.to_thread(self._recorded)
-        self._run, self._day = run.known, day.known
-        self._unknown = "; ".join((*run.unknown, *day.unknown)) if self._limits.unknown_price == "stop" else ""
-        self._told -= told
-        await self._wake()
+    def of(self, deployment: str) -> Drawer:
+        """The same for work on another deployment; see `Till.of`."""
+        return self._till.of(deployment)
 
     async def stake(self, sent: int, back: int, model: str) -> Stake:
         """Set aside the most that a call can cost: so many tokens are sent, so many may come back.
@@ -70,61 +199,17 @@ class Till:
         """
         if self.is_open:
             return Stake(0.0)
-        amount = self._bound(sent, back, model)
-        async with self._freed:
-            while True:
-                self._must_fit(amount)
-                if self._why_not(amount + self._staked) is None:
-                    self._staked += amount
-                    return Stake(amount)
-                await self._freed.wait()
+        return await self._till.stake(self._deployment, self._till.bound(sent, back, model))
 
-    async def settle(self, stake: Stake, used: Usage, model: str) -> float:
-        """The call is over: what it cost counts from now on, and what was set aside is free again. Returns the cost."""
+    def settle(self, stake: Stake, used: Usage, model: str) -> float:
+        """The call is over; returns what it cost."""
         if self.is_open:
             return 0.0
-        cost = cost_of(used, self._table, models=(model,), at=self._clock()).known
-        self._at_work += cost
-        self._staked -= stake.amount
-        stake.amount = 0.0
-        await self._wake()
+        cost = self._till.cost(used, model)
+        self._till.settle(self._deployment, stake, cost)
         return cost
 
     def recorded(self, cost: float) -> None:
         """An attempt is on record, with all that its calls have cost."""
-        self._at_work -= cost
-        self._told += cost
-
-    async def _wake(self) -> None:
-        async with self._freed:
-            self._freed.notify_all()
-
-    def _bound(self, sent: int, back: int, model: str) -> float:
-        """The price if all that is sent were of the dearest class."""
-        found = []
-        for worst in (Usage(input=sent, output=back), Usage(cache_write=sent, output=back)):
-            money = cost_of(worst, self._table, models=(model,), at=self._clock())
-            if money.amount is None and self._limits.unknown_price == "stop":
-                raise Broke(f"{money.basis}, and there is a limit of money")
-            found.append(money.known)
-        return max(found)
-
-    def _must_fit(self, amount: float) -> None:
-        if self._unknown:
-            raise Broke(f"what was used has no known price ({self._unknown}), and there is a limit of money")
-        why = self._why_not(amount)
-        if why is not None:
-            raise Broke(why)
-
-    def _why_not(self, amount: float) -> str | None:
-        own = self._at_work + self._told + amount
-        for name, spent, limit in (
-            ("run", self._run, self._limits.run_money),
-            ("day", self._day, self._limits.day_money),
-        ):
-            if limit is not None and spent + own > limit:
-                return (
-                    f"money of the {name}: {dollars(spent + own - amount)} used, {dollars(limit)} allowed, and the next"
-                    f" call may cost {dollars(amount)}"
-                )
-        return None
+        if not self.is_open:
+            self._till.recorded(self._deployment, cost)

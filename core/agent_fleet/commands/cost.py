@@ -105,9 +105,9 @@ def _of_run(queue: Queue, run: str | None) -> Callable[[Entry], bool]:
         return lambda _: True
     if not is_id(run):
         return lambda entry: entry.run == run
-    from agent_fleet.deploy import record, work
+    from agent_fleet.deploy.belonging import Belonging
 
-    return work.is_of(queue, record.read(queue, run))
+    return Belonging(queue, run)
 
 
 def _order(row: tuple[str, Tally]) -> tuple[Any, ...]:

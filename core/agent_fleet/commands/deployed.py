@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from agent_fleet import config as configuration
 from agent_fleet import paths, routing
 from agent_fleet.aggregate.sampling import plan
 from agent_fleet.aggregate.verification import Verification, promise
@@ -14,7 +13,7 @@ from agent_fleet.commands import Shared, run
 from agent_fleet.commands.add import habits
 from agent_fleet.commands.cost import price_table
 from agent_fleet.commands.report import used
-from agent_fleet.config import Config
+from agent_fleet.config import usual_model
 from agent_fleet.deploy import assembly, coverage, escalation, telling
 from agent_fleet.deploy.comparison import comparison
 from agent_fleet.deploy.coverage import Coverage, Fate
@@ -25,7 +24,6 @@ from agent_fleet.deploy.record import Deployment
 from agent_fleet.deploy.work import Place, Work, spent
 from agent_fleet.deploy.work import work as worked
 from agent_fleet.errors import FAULT, OK, FleetError
-from agent_fleet.keys import KEYS
 from agent_fleet.ledger import Entry, Tally, entries, tally
 from agent_fleet.prices import Table
 from agent_fleet.queue.store import Queue
@@ -59,7 +57,7 @@ def work(shared: Shared, deployment: Deployment, *, force: bool, stagger: float 
     settings = deployment.settings
     place = Place(
         queue=shared.queue,
-        config=lambda money: _config(shared, money),
+        config=shared.config,
         plugins=shared.plugins,
         environ=shared.environ,
         habits=habits(shared),
@@ -212,16 +210,6 @@ def _why(fate: Fate) -> str:
     return line(f"{fate.kind} ({fate.fault or fate.why})", 60)
 
 
-def _config(shared: Shared, money: float) -> Config:
-    """The settings of a run that may spend so much, or what is configured if that is less."""
-    own = shared.config.get("budget.run_money")
-    least = min(amount for amount in (own, money) if amount) if own or money else 0.0
-    environ = {**shared.environ, "FLEET_BUDGET_RUN_MONEY": str(least)} if least else shared.environ
-    return configuration.load(
-        shared.root, queue_dir=shared.queue_dir, environ=environ, explicit=shared.options.get("config")
-    )
-
-
 def mind(shared: Shared, provider: str, model: str, *, estimate: bool = False) -> Asked | Unasked:
     """The model that takes goals apart: the provider's, or that of tasks that name none. For an estimate nobody is asked."""
     if estimate:
@@ -246,7 +234,7 @@ def estimate(shared: Shared, draft: Deployment) -> int:
     settings = draft.settings
     table = price_table(shared)
     provider = settings.provider or shared.config.get("providers.default")
-    model = settings.model or _usual_model(shared.config, provider)
+    model = settings.model or usual_model(shared.config, provider)
     size = Size(
         [(len(order.items), len(telling.partition(order))) for order in draft.orders()],
         settings.agents,
@@ -277,12 +265,6 @@ def estimate(shared: Shared, draft: Deployment) -> int:
         lambda: _estimate(draft, found),
     )
     return OK
-
-
-def _usual_model(config: Config, provider: str) -> str:
-    """The model that a provider is configured to use; empty if that is its own choice."""
-    name = f"provider.{provider}.model"
-    return str(config.get(name)) if any(key.name == name for key in KEYS) else ""
 
 
 def _is_like(entry: Entry, provider: str, model: str) -> bool:

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from agent_fleet.commands import Shared, command
-from agent_fleet.deploy import coverage, record
+from agent_fleet.deploy import belonging, coverage, record
 from agent_fleet.errors import FleetError
 from agent_fleet.queue.store import Queue
 from agent_fleet.run import history, roster
@@ -49,7 +49,9 @@ def _deployments(queue: Queue) -> list[dict[str, Any]]:
                 "created": deployment.created,
                 "parts": len(deployment.scopes),
                 "coverage": str(covered),
-                "runs": sorted(record.runs_of(queue, name), key=lambda run: int(run[1:]) if run[1:].isdigit() else 0),
+                "runs": sorted(
+                    belonging.runs_of(queue, name), key=lambda run: int(run[1:]) if run[1:].isdigit() else 0
+                ),
             }
         )
     return found

@@ -10,8 +10,8 @@ import click
 
 from agent_fleet import identity, process, tree
 from agent_fleet.commands import Shared, command
+from agent_fleet.deploy.belonging import runs_of
 from agent_fleet.deploy.orders import is_id
-from agent_fleet.deploy.record import runs_of
 from agent_fleet.errors import FleetError
 from agent_fleet.queue import lease
 from agent_fleet.queue.store import Queue

@@ -182,19 +182,6 @@ def names(queue: Queue) -> list[str]:
     return sorted(there, key=lambda name: int(name[1:]))
 
 
-def runs_of(queue: Queue, name: str) -> frozenset[str]:
-    """The runs that worked on this deployment alone, ended or not."""
-    found = set()
-    for run in queue.listing("runs"):
-        try:
-            options = read_json(queue.path("runs", run, "driver.json")).get("options")
-        except (BadFileError, FileNotFoundError, NotADirectoryError):
-            continue
-        if isinstance(options, dict) and options.get("only") == name:
-            found.add(run)
-    return frozenset(found)
-
-
 def _deployment(told: Mapping[str, Any], parts: Mapping[str, Any]) -> Deployment:
     try:
         known = {each.name for each in fields(Settings)}

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from agent_fleet.config import Config
 from agent_fleet.deploy import checking, coverage, dispatch
-from agent_fleet.deploy.record import Deployment, runs_of
-from agent_fleet.ledger import Entry, Tally, entries, tally
+from agent_fleet.deploy.belonging import Belonging
+from agent_fleet.deploy.record import Deployment
+from agent_fleet.ledger import Tally, entries, tally
 from agent_fleet.plugins import Plugins
 from agent_fleet.prices import Table
 from agent_fleet.queue.store import Queue
@@ -21,10 +22,10 @@ from agent_fleet.text import count
 
 
 class Place(NamedTuple):
-    """Where a deployment is worked. `config` makes the settings of a run with a ceiling of its own (US dollars; 0: none)."""
+    """Where a deployment is worked, and with what."""
 
     queue: Queue
-    config: Callable[[float], Config]
+    config: Config
     plugins: Plugins
     environ: Mapping[str, str]
     habits: Habits
@@ -57,8 +58,9 @@ def work(place: Place, deployment: Deployment, wishes: Wishes, *, stagger: float
         money = _money_left(place, deployment)
         if money is not None and money <= 0:
             return Work(tuple(runs), f"its {deployment.settings.money:g} US dollars are spent")
-        config = place.config(money or 0.0)
-        driver = Driver(place.queue, config, place.plugins, wishes, place.console(), place.environ, stagger=stagger)
+        driver = Driver(
+            place.queue, place.config, place.plugins, wishes, place.console(), place.environ, stagger=stagger
+        )
         summary = driver.work()
         runs.append(summary)
         if driver.stopping or driver.draining or summary.waiting or summary.obstacle:
@@ -67,14 +69,7 @@ def work(place: Place, deployment: Deployment, wishes: Wishes, *, stagger: float
 
 def spent(queue: Queue, table: Table, deployment: Deployment) -> Tally:
     """What all its tasks have used, whoever worked them, and what sessions of its own runs have used beside that."""
-    return tally(filter(is_of(queue, deployment), entries(queue, table)))
-
-
-def is_of(queue: Queue, deployment: Deployment) -> Callable[[Entry], bool]:
-    """Whether an entry of the ledger belongs to this deployment."""
-    tasks = frozenset(each.task for each in coverage.given(queue, deployment))
-    runs = runs_of(queue, deployment.id)
-    return lambda entry: entry.task in tasks or entry.run in runs
+    return tally(filter(Belonging(queue, deployment.id), entries(queue, table)))
 
 
 def _money_left(place: Place, deployment: Deployment) -> float | None:

@@ -13,7 +13,7 @@ from agent_fleet.errors import FleetError
 from agent_fleet.model import Hold, Task
 from agent_fleet.plugins import LANES, PROVIDERS, Plugins
 from agent_fleet.queue import finish, holds, lease
-from agent_fleet.queue.claim import Claimed, Wanted
+from agent_fleet.queue.claim import Claimed
 from agent_fleet.queue.finish import Proof
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
@@ -29,6 +29,7 @@ from agent_fleet.run.pacing import Pacing
 from agent_fleet.run.reasons import Reasons
 from agent_fleet.run.roster import Attempt, Run
 from agent_fleet.run.spending import Spending
+from agent_fleet.run.stakes import Reply
 from agent_fleet.run.start import Route, start
 from agent_fleet.run.vetting import Vetting
 from agent_fleet.run.watcher import Watcher
@@ -79,7 +80,7 @@ class Admission:
         self.stagger = stagger
         self.book = machine.cost_book(environ)
         self.pacing = Pacing(gates_of(queue, config), run.identity)
-        self.spending = Spending(queue, config, run.id)
+        self.spending = Spending(queue, config, run.id, owner=run.identity)
         access = Access(os.path.dirname(queue.dir), config, plugins, environ, wishes.pool)
         self.clerk = Clerk(queue, access, run.mark)
         self.started = 0
@@ -110,10 +111,13 @@ class Admission:
             return Answer(exhausted=True)
         if self._attempts_are_used_up(seen, returned):
             return Answer(exhausted=True)
-        spent = self.spending.refusal(None)
+        spent = self.spending.refusal(None, self.wishes.only)
         if spent is not None:
             self.reasons.explain(f"nothing more is started: {spent.why}")
             return Answer(exhausted=True)
+        if wait := self.spending.waits():
+            self.reasons.explain(f"waiting: {wait}", key="money")
+            return Answer()
         self.reasons.tell_troubles(seen)
         if seen.plan.starts == 0:
             return Answer(exhausted=not self.reasons.may_change(seen, at_work))
@@ -203,19 +207,30 @@ class Admission:
         claimed = self._vetting.claim_one(call.share)
         return None if claimed is None else self._without_account(claimed, found)
 
+    def _without_money(self, short: Reply) -> Answer:
+        """What is left of the money is not enough for a start: until others leave some of it, or for good."""
+        self.reasons.explain(f"{'waiting' if short.waits else 'nothing more is started'}: {short.why}", key="money")
+        return Answer(exhausted=not short.waits)
+
     def _call(self, call: Call, seen: Outlook, at_work: int) -> Answer:
         provider = call.route.provider.name
+        advance = f"crew {self.run.id} {time.time_ns()}"
+        short = self.spending.advance_crew(advance, call.share.run, call.route.provider)
+        if not short.granted:
+            self._undo(provider, call.lodging, advance)
+            return self._without_money(short)
         self._use(call.route.lane.name)
         try:
             begun = muster(self.queue, self.config, self.plugins, self.run, call, self.environ)
         except OSError:
-            self._undo(provider, call.lodging)
+            self._undo(provider, call.lodging, advance)
             raise
         if isinstance(begun, Unstarted):
-            self._undo(provider, call.lodging)
+            self._undo(provider, call.lodging, advance)
             self._say(f"no session of {provider} was started: {begun.error.message}")
             self._leave_alone(begun, call.route)
             return Answer()
+        self.spending.open_crew(begun.id, call.share.run, advance)
         self._has_started(begun)
         self._note_admission(seen, at_work, task=None, gen=0, worker=begun.id)
         why = seen.plan.binding
@@ -245,9 +260,10 @@ class Admission:
             **who,
         )
 
-    def _undo(self, provider: str, lodging: Lodging | None) -> None:
+    def _undo(self, provider: str, lodging: Lodging | None, advance: str) -> None:
         """A start that was to be did not happen."""
         self.pacing.not_started(provider)
+        self.spending.call_off(advance)
         if lodging is not None:
             self.clerk.release(lodging)
 
@@ -271,7 +287,7 @@ class Admission:
         return self.clerk.keep(task, self._routes.provider_for(task.need, task.provider))
 
     def _dispatch(self, seen: Outlook, at_work: int) -> Answer | None:
-        claimed = self._vetting.claim(_room(seen), seen.board, self._hand_back)
+        claimed = self._vetting.claim(outlook.room(seen), seen.board, self._hand_back)
         return None if claimed is None else self._begin(claimed, seen, at_work)
 
     def _begin(self, claimed: Claimed, seen: Outlook, at_work: int) -> Answer:
@@ -290,6 +306,12 @@ class Admission:
         if isinstance(lodging, (Hold, Refused)):
             self.pacing.not_started(provider)
             return self._without_account(claimed, lodging)
+        advance = f"{task.id}.g{claimed.generation}"
+        short = self.spending.advance(advance, task, claimed.generation, route.provider)
+        if not short.granted:
+            self._undo(provider, lodging, advance)
+            self._hand_back(claimed, short.why)
+            return self._without_money(short)
         try:
             begun = start(
                 *(self.queue, self.config, self.plugins, self.run, claimed, route, self.environ),
@@ -297,11 +319,11 @@ class Admission:
                 lodging=lodging,
             )
         except OSError as error:
-            self._undo(provider, lodging)
+            self._undo(provider, lodging, advance)
             self._hand_back(claimed, f"could not be started: {error.strerror}")
             raise
         if isinstance(begun, Unstarted):
-            self._undo(provider, lodging)
+            self._undo(provider, lodging, advance)
             return self._refuse(claimed, begun, route)
         self._has_started(begun)
         self._tasks.add(task.id)
@@ -368,16 +390,3 @@ class Admission:
             return ""
         self._pressed = 0
         return wait
-
-
-def _room(seen: Outlook) -> Wanted:
-    """Only tracks whose lane has room and whose provider can be used, and that are left to no crew."""
-
-    def wanted(_priority: int, need: str, lane_wish: str, provider_wish: str) -> bool:
-        lane = seen.plan.lane(seen.routes.lane(need, lane_wish))
-        if lane is None or lane.workers <= lane.running:
-            return False
-        provider = seen.routes.provider_for(need, provider_wish)
-        return provider not in seen.troubles and (lane.lane, provider) not in seen.berths
-
-    return wanted

@@ -258,7 +258,7 @@ class Driver:
         if body is None:
             return None
         task = task_from(body)
-        self.admission.spending.open(attempt.id, task)
+        self.admission.spending.open(attempt.id, task, f"{attempt.task}.g{attempt.generation}")
         job = job_of(self.queue, attempt, task)
         return self.plugins.ask(offer, lambda provider: provider.reader(job))
 
@@ -284,9 +284,11 @@ class Driver:
         patience = self.config.get("run.idle")
         if patience and watcher.stuck > patience:
             roster.ask_to_stop(attempt, f"stuck: it only tried again for {duration(watcher.stuck)}")
+        if attempt.id in self._breached:
+            return None
         breach = self.admission.spending.breach(attempt.id)
-        if breach is None or attempt.id in self._breached:
-            return
+        if breach is None:
+            return self._hold_to_its_advance(attempt)
         self._breached.add(attempt.id)
         if breach.is_of_the_task:
             self.console.say(f"{attempt.label}  stopped: {breach.why}")
@@ -297,6 +299,18 @@ class Driver:
             for other in self._watchers.values():
                 self._breached.add(other.attempt.id)
                 roster.ask_to_stop(other.attempt, breach.why)
+        return None
+
+    def _hold_to_its_advance(self, attempt: Attempt) -> None:
+        """Stop a worker that costs more than was set aside for it, where there is no more: the others go on with what they have."""
+        try:
+            why = self.admission.spending.overdrawn(attempt.id)
+        except (FleetError, OSError) as error:
+            why = f"the money that is left cannot be told: {error}"
+        if why:
+            self._breached.add(attempt.id)
+            self.console.say(f"{attempt.label}  stopped: {why}")
+            roster.ask_to_stop(attempt, why)
 
     def _shed(self, why: str) -> None:
         """Have the newest of the idlest workers give way; its task goes back untouched."""

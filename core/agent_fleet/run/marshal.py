@@ -65,7 +65,7 @@ class Marshal:
     def follow(self, crew: Attempt) -> None:
         """Look after a crew, whether this run has started it or taken it over."""
         self._providers[crew.id] = crew.provider
-        self._spending.open_crew(crew.id)
+        self._spending.open_crew(crew.id, parse(crew.share).run)
 
     def settles(self, provider: str, at_work: Container[str]) -> bool:
         """Whether a crew of this provider has ended and is not settled: what it teaches is not known yet."""

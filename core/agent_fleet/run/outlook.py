@@ -16,7 +16,7 @@ from agent_fleet.plugins import LANES, POLICIES, PROVIDERS, Plugins
 from agent_fleet.protocols import Formed, Lane, Visible
 from agent_fleet.queue import board as boards
 from agent_fleet.queue import holds, names, touches
-from agent_fleet.queue.claim import Rules
+from agent_fleet.queue.claim import Rules, Wanted
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.task import gate_of
 from agent_fleet.run import fitness, roster
@@ -366,3 +366,16 @@ def _troubles(plugins: Plugins, board: Board, routes: Routes, known: Mapping[str
     wanted = {routes.provider_for(group.need, group.provider) for group in board.waiting}
     found = {name: known[name] if name in known else provider_trouble(plugins, name) for name in wanted}
     return {name: trouble for name, trouble in found.items() if trouble}
+
+
+def room(seen: Outlook) -> Wanted:
+    """Only tracks whose lane has room and whose provider can be used, and that are left to no crew."""
+
+    def wanted(_priority: int, need: str, lane_wish: str, provider_wish: str) -> bool:
+        lane = seen.plan.lane(seen.routes.lane(need, lane_wish))
+        if lane is None or lane.workers <= lane.running:
+            return False
+        provider = seen.routes.provider_for(need, provider_wish)
+        return provider not in seen.troubles and (lane.lane, provider) not in seen.berths
+
+    return wanted

@@ -65,6 +65,7 @@ def start(
         return Unstarted("machine", error)
     env = equipment.environment(queue, run, mark, worker, environ) | equipment.ceilings(config)
     env |= {"FLEET_TASK": claimed.task, "FLEET_GENERATION": str(claimed.generation)}
+    env |= {"FLEET_DEPLOYMENT": task.run} if task.run else {}
     terminal = outlook.has_terminal(plugins, route.lane.name)
     job = new_job(
         *(queue, task, worker, directory, place.environment(env), route.provider.name, place),
