@@ -27,7 +27,7 @@ _SESSION = "session "
 _MOST_LEASES = 100_000  # of one task; a damaged number in the journal must not cost memory
 
 _KEPT = ("run", "provider", "lane", "outcome", "at", "ended", "charged")
-_TELLING = re.compile(rb'"(?:started|finished|spent|disbanded)"')
+_TELLING = re.compile(rb'"(?:started|finished|spent|disbanded|asked)"')
 
 Key = tuple[str, int]
 Told = dict[str, Any]
@@ -37,7 +37,8 @@ Told = dict[str, Any]
 class Entry:
     """What one attempt used and what that cost.
 
-    A session that worked many tasks is one entry, with its name for the task and no lease.
+    A session that worked many tasks is one entry, with its name for the task and no lease; so is a question that was asked in
+    planning a deployment, whose name is its run.
 
     `usage` is None if it reported none; `seconds` and `charged` are None if they are not known; `at` is when it was settled.
     """
@@ -140,6 +141,8 @@ class Follower:
         kind, key = event.get("event"), _key(event)
         if kind == "disbanded":
             yield from self._session(event)
+        if kind == "asked" and isinstance(event.get("question"), str):
+            yield entry_from((f"question {event['question']}", 0), event, self._table)
         if key is None or kind not in ("started", "finished", "spent") or self._has(key):
             return
         start = self._running.get(key[0])

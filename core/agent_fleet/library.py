@@ -96,7 +96,8 @@ class Fleet:
                 second=None if verify is None else _second(shared.config, verify),
             )
             provider = settings.get("provider") or shared.config.get("providers.default")
-            mind = Asked(shared.plugins, provider, shared.environ, model=settings.get("model") or "")
+            planning = deployed.planning(shared, settings.get("money") or 0.0)
+            mind = Asked(shared.plugins, provider, shared.environ, planning, model=settings.get("model") or "")
             return draft(
                 shared.plugins,
                 shared.config,
@@ -104,7 +105,7 @@ class Fleet:
                 request,
                 mind,
                 environ=shared.environ,
-                judge=deployed.judge(shared),
+                judge=deployed.judge(shared, planning),
             )
         finally:
             shared.close()

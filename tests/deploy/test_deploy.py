@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent_fleet.queue import records
-from support.deployments import hired, worked
+from support.deployments import hire_scripted, hired, worked
 from support.procs import wait_until
 from support.project import git, repository
 from support.runs import Site
@@ -283,3 +283,33 @@ def test_the_tiers_of_the_configuration_are_those_that_a_model_may_choose_from(s
     site.configure(f'[providers]\ndefault = "thinker"\n[agents.thinker]\nargv = {argv}\n{tiers}')
     assert site.json("deploy", "--task", "Write", "--agents", "2", *ROOM)["coverage"]["whole"] is True
     assert [site.json("show", task)["task"]["model"] for task in ("t1", "t2")] == ["cheap", "dear"]
+
+
+PLANNER = """
+import json, sys
+text = sys.stdin.read()
+plan = {"parts": [{"title": t, "instruction": "write " + t} for t in ("one", "two")]}
+lines = [json.loads(line)["item"] for line in text.splitlines() if line.startswith('{"item": "i')]
+said = json.dumps(plan) if "Take the goal" in text else "\\n".join(json.dumps({"item": i, "value": 1}) for i in lines)
+print(json.dumps({"type": "started", "session": "s", "model": "m", "identity": "scripted@example.com"}))
+print(json.dumps({"type": "usage", "input": 100, "output": 10, "turns": 1, "money": 0.04}))
+print(json.dumps({"type": "result", "status": "done", "text": said}))
+"""
+
+
+def test_what_planning_cost_is_in_the_ledger_in_the_deployment_and_under_its_ceiling(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    env = hire_scripted(site, tmp_path, PLANNER)
+    arguments = ("deploy", "--task", "Write a book", "--agents", "2", *ROOM)
+    report = site.json(*arguments, env=env)
+    assert report["money"]["known"] == pytest.approx(0.12), "one question and two parts"
+    assert site.json("cost", "--run", "d1")["total"]["money"]["amount"] == pytest.approx(0.12)
+    rows = {row["key"]: row["money"]["amount"] for row in site.json("cost", "--by", "run")["rows"]}
+    assert rows == {"d1": pytest.approx(0.04), "r1": pytest.approx(0.08)}
+
+    stopped = site.json(*arguments, "--money", "0.05", env=env, status=1)
+    assert stopped["coverage"]["answered"] == 1, "the question and one part: it is ended after it has said what it used"
+    site.configure('[providers]\ndefault = "hired"\n[budget]\nday_money = 0.10\n')
+    refused = site.json(*arguments, env=env, status=2)
+    assert refused["code"] == "refused"
+    assert "money of the day" in refused["error"]

@@ -20,6 +20,7 @@ from agent_fleet.queue import records
 from agent_fleet.queue.finish import Proof, finish
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.task import Habits
+from support.deployments import hire_scripted
 from support.project import enlist, new_queue, take
 from support.runs import Site
 
@@ -181,21 +182,7 @@ def test_the_money_of_a_deployment_is_one_sum_over_all_its_runs(tmp_path: Path) 
     Nobody can say what a part may cost, as its model has no price: so they work one by one, though three are allowed at once.
     """
     site = Site(tmp_path)
-    plugin = tmp_path / "spender.py"
-    plugin.write_text(
-        "import sys\nfrom agent_fleet.api import hookimpl\nfrom agent_fleet.testing.provider import Scripted\n"
-        f"PROGRAM = {SPENDER!r}\n"
-        "class Spender(Scripted):\n    name = 'spender'\n    def launch(self, job):\n"
-        "        from dataclasses import replace\n"
-        "        return replace(super().launch(job), argv=(sys.executable, '-I', '-S', '-c', PROGRAM))\n"
-        "@hookimpl\ndef fleet_providers(config):\n    return [Spender({})]\n"
-    )
-    info = tmp_path / "spender-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: spender\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[agent_fleet.providers]\nspender = spender\n")
-    path = {"PYTHONPATH": f"{tmp_path}:{site.environment()['PYTHONPATH']}"}
-    site.configure('[providers]\ndefault = "spender"\n')
+    path = hire_scripted(site, tmp_path, SPENDER)
     options = ("--parts", "6", "--agents", "3", "--money", "0.10", "--force", "--stagger", "0")
     report = site.json(
         "deploy", "--task", "x", "--inputs", "-", *options, stdin=b"1\n2\n3\n4\n5\n6\n", env=path, status=1

@@ -73,8 +73,9 @@ class Setting:
             day_money=get("budget.day_money") or None,
             unknown_price=get("budget.unknown_price"),
         )
-        stakes = Stakes(self.queue, self.table, limits, self.run)
-        owner: dict[str, str | int] = {"owner": identity.identity_of(), "run": self.run}
+        run = self.run or self.deployment  # a question in planning is of no run
+        stakes = Stakes(self.queue, self.table, limits, run)
+        owner: dict[str, str | int] = {"owner": identity.identity_of(), "run": run}
         task = self.environ.get("FLEET_TASK", "")
         if task:
             owner |= {"task": task, "generation": int(self.environ.get("FLEET_GENERATION") or 0)}

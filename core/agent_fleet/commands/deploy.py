@@ -98,11 +98,12 @@ def command_line(shared: Shared, instruction: str, **options: Any) -> int:
     if not instruction:
         raise FleetError("usage", "say what is to be done", hint='fleet deploy --task "…" --inputs FILE')
     deployed.refuse(shared, options["provider"], options["lane"], options["force"], options["trust_committed"])
-    mind = deployed.mind(shared, options["provider"], options["model"], estimate=options["estimate"])
+    planning = deployed.planning(shared, options["money"])
+    mind = deployed.mind(shared, options["provider"], options["model"], planning, estimate=options["estimate"])
     found = draft(
         *(shared.plugins, shared.config, habits(shared), _request(shared, instruction, options), mind),
         environ=shared.environ,
-        judge=deployed.judge(shared, estimate=options["estimate"]),
+        judge=deployed.judge(shared, planning, estimate=options["estimate"]),
     )
     deployed.refuse_second(shared, found, options["force"], options["trust_committed"])
     if options["estimate"]:

@@ -19,6 +19,7 @@ from agent_fleet.deploy.comparison import comparison
 from agent_fleet.deploy.coverage import Coverage, Fate
 from agent_fleet.deploy.estimate import Band, Estimate, Size
 from agent_fleet.deploy.estimate import estimate as estimated
+from agent_fleet.deploy.planning import Planning
 from agent_fleet.deploy.question import Asked, Unasked
 from agent_fleet.deploy.record import Deployment
 from agent_fleet.deploy.work import Place, Work, spent
@@ -210,14 +211,20 @@ def _why(fate: Fate) -> str:
     return line(f"{fate.kind} ({fate.fault or fate.why})", 60)
 
 
-def mind(shared: Shared, provider: str, model: str, *, estimate: bool = False) -> Asked | Unasked:
+def planning(shared: Shared, money: float) -> Planning:
+    """The planning of a new deployment, which may cost so much in all (US dollars; 0: any amount)."""
+    return Planning(shared.made_queue, shared.config, price_table(shared), money)
+
+
+def mind(shared: Shared, provider: str, model: str, planning: Planning, *, estimate: bool = False) -> Asked | Unasked:
     """The model that takes goals apart: the provider's, or that of tasks that name none. For an estimate nobody is asked."""
     if estimate:
         return Unasked()
-    return Asked(shared.plugins, provider or shared.config.get("providers.default"), shared.environ, model=model)
+    name = provider or shared.config.get("providers.default")
+    return Asked(shared.plugins, name, shared.environ, planning, model=model)
 
 
-def judge(shared: Shared, *, estimate: bool = False) -> Asked | Unasked | None:
+def judge(shared: Shared, planning: Planning, *, estimate: bool = False) -> Asked | Unasked | None:
     """The model that says how difficult parts are; None where nobody is configured. Raises `bad_config`."""
     name = shared.config.get("deploy.judge")
     if not name:
@@ -226,7 +233,7 @@ def judge(shared: Shared, *, estimate: bool = False) -> Asked | Unasked | None:
     if name not in known:
         hint = f"use one of {', '.join(known)}" if known else "write a [tiers.NAME] table"
         raise FleetError("bad_config", f"deploy.judge names no tier: {name!r}", hint=hint)
-    return mind(shared, known[name].provider, known[name].model, estimate=estimate)
+    return mind(shared, known[name].provider, known[name].model, planning, estimate=estimate)
 
 
 def estimate(shared: Shared, draft: Deployment) -> int:

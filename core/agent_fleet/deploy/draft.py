@@ -110,7 +110,7 @@ def draft(
         )
     scopes, judgement = _judged(config, judge, request.instruction, scopes, parts, default)
     found = Deployment(
-        id="d0",
+        id=mind.deployment or "d0",
         instruction=request.instruction,
         decomposer=by if isinstance(by, str) else by.name,
         source=request.source,

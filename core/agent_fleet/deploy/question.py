@@ -9,17 +9,23 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from agent_fleet import process
+from agent_fleet.agents.dialect import Speaks
+from agent_fleet.budget import dollars
+from agent_fleet.deploy.planning import Planning
 from agent_fleet.errors import FleetError
 from agent_fleet.model import Exit, Job, Launch, Outcome, Task, Usage
 from agent_fleet.plugins import PROVIDERS, Offer, Plugins
-from agent_fleet.prices import COUNTS
+from agent_fleet.prices import COUNTS, Meter, Table
 from agent_fleet.protocols import Provider, Reader
+from agent_fleet.run.holdings import EVERYTHING
 
 _MOST_OUTPUT = 64 << 20
 _GRACE = 5.0
+_LOOK = 0.25  # seconds between two looks at what it has cost
 _HINT = "try again, choose another with --provider, or use --decompose items"
 
 
@@ -27,6 +33,7 @@ class Unasked:
     """A mind that nobody asks: for an estimate, which starts nothing."""
 
     usage = Usage()
+    deployment = ""
 
     def answer(self, _question: str) -> str:
         """Raises `refused`."""
@@ -36,29 +43,51 @@ class Unasked:
 class Asked:
     """A provider as a mind. `usage` is what all questions have used; nothing is started before the first one.
 
-    It works in an empty directory of its own, so it has nothing to read but the question.
+    It works in an empty directory of its own, so it has nothing to read but the question. Each is counted by `planning`, and ended
+    when it has cost more than it may.
     """
 
     def __init__(
-        self, plugins: Plugins, provider: str, environ: Mapping[str, str], *, model: str = "", timeout: float = 600.0
+        self,
+        plugins: Plugins,
+        provider: str,
+        environ: Mapping[str, str],
+        planning: Planning,
+        *,
+        model: str = "",
+        timeout: float = 600.0,
     ) -> None:
         self.usage = Usage()
+        self._planning = planning
         self._plugins = plugins
         self._provider = provider
         self._environ = environ
         self._model = model
         self._timeout = timeout
 
+    @property
+    def deployment(self) -> str:
+        """The name of the deployment that it is asked for; empty before the first question."""
+        return self._planning.deployment
+
     def answer(self, question: str) -> str:
-        """What the model says. Raises `unavailable` if the provider comes to anything else, `unusable` if it cannot be started."""
+        """What the model says.
+
+        Raises `refused` if there is no money for it, `unavailable` if the provider comes to anything else, `unusable` if it cannot
+        be started.
+        """
         offer = self._plugins.offer(PROVIDERS, self._provider)
         trouble = self._plugins.ask(offer, lambda provider: provider.usable())
         if trouble:
             raise FleetError("unusable", f"provider {self._provider}: {trouble}", hint=_HINT)
+        mark = f"question-{secrets.token_hex(8)}"
+        most = self._planning.begin(mark, counts_itself=isinstance(offer.thing, Speaks))
         scratch = tempfile.mkdtemp(prefix="fleet-question-")
+        found, exit = Outcome(kind="unknown", reason="it could not be asked"), Exit(code=None)
         try:
-            found = self._ask(offer, question, scratch)
+            found, exit = self._ask(offer, question, scratch, mark, most)
         finally:
+            self._planning.end(mark, self._provider, found, exit)
             shutil.rmtree(scratch, ignore_errors=True)
         self.usage = added(self.usage, found.usage)
         if found.kind != "done" or not found.result.strip():
@@ -66,9 +95,9 @@ class Asked:
             raise FleetError("unavailable", f"{self._provider} gave no answer: {found.kind}: {what}", hint=_HINT)
         return found.result
 
-    def _ask(self, offer: Offer[Provider], question: str, scratch: str) -> Outcome:
-        mark = f"question-{secrets.token_hex(8)}"
+    def _ask(self, offer: Offer[Provider], question: str, scratch: str, mark: str, most: float) -> tuple[Outcome, Exit]:
         env = {name: value for name, value in self._environ.items() if not name.startswith("FLEET_")}
+        more = self._planning.variables() if isinstance(offer.thing, Speaks) else {}
         place = os.path.join(scratch, "place")
         os.mkdir(place)
         job = Job(
@@ -77,15 +106,16 @@ class Asked:
             prompt=question,
             nonce=secrets.token_hex(8),
             cwd=place,
-            env={**env, "FLEET_RUN": mark, "FLEET_WORKER": mark},
+            env={**env, "FLEET_RUN": mark, "FLEET_WORKER": mark, **more},
             scratch=scratch,
         )
         launch = self._plugins.ask(offer, lambda provider: provider.launch(job))
         log = os.path.join(scratch, "said.log")
-        exit = self._run(launch, mark, scratch, log)
-        return self._plugins.ask(offer, lambda provider: _judged(provider.reader(job), log, exit))
+        watch = _Watch(self._plugins.ask(offer, lambda provider: provider.reader(job)), log, self._planning.table, most)
+        exit = self._run(launch, mark, scratch, log, watch)
+        return self._plugins.ask(offer, lambda provider: _judged(provider.reader(job), log, exit)), exit
 
-    def _run(self, launch: Launch, mark: str, scratch: str, log: str) -> Exit:
+    def _run(self, launch: Launch, mark: str, scratch: str, log: str, watch: _Watch) -> Exit:
         told = os.path.join(scratch, "told")
         with open(told, "wb") as file:
             file.write(launch.stdin)
@@ -105,16 +135,45 @@ class Asked:
             raise FleetError("unusable", f"{self._provider} cannot be started: {error.strerror}", hint=_HINT) from None
         code: int | None = None
         try:
-            code = child.wait(self._timeout)
-        except subprocess.TimeoutExpired:
-            pass
+            while code is None and time.monotonic() - began < self._timeout and not watch.is_passed():
+                with suppress(subprocess.TimeoutExpired):
+                    code = child.wait(_LOOK)
         finally:
             process.stop_tree("", mark, 0 if code is not None else _GRACE)
             child.wait()
         seconds = time.monotonic() - began
         if code is None:
-            return Exit(code=None, cause="timeout", seconds=seconds)
+            why = f"it may cost {dollars(watch.most)} and has cost more" if watch.passed else ""
+            return Exit(code=None, cause="stopped" if why else "timeout", seconds=seconds, note=why)
         return Exit(code=code, seconds=seconds) if code >= 0 else Exit(code=None, signal=-code, seconds=seconds)
+
+
+class _Watch:
+    """What a question costs while it is answered."""
+
+    def __init__(self, reader: Reader, log: str, table: Table, most: float) -> None:
+        self.most = most
+        self.passed = False
+        self._reader = reader
+        self._log = log
+        self._meter = Meter(table)
+        self._at = 0
+
+    def is_passed(self) -> bool:
+        """Whether what it has said by now is more than it may cost."""
+        if self.most == EVERYTHING:
+            return False
+        with open(self._log, "rb") as file:
+            file.seek(self._at)
+            piece = file.read(_MOST_OUTPUT)
+        whole = piece.rpartition(b"\n")[0]
+        self._at += len(whole) + (1 if whole else 0)
+        for line in whole.decode("utf-8", "replace").splitlines():
+            for event in self._reader.feed(line):
+                if event.usage is not None:
+                    self._meter.feed(event.usage, time.time())
+        self.passed = self._meter.money.known > self.most
+        return self.passed
 
 
 def _judged(reader: Reader, log: str, exit: Exit) -> Outcome:

@@ -131,19 +131,28 @@ def digest(items: tuple[Item, ...]) -> str:
     return hashlib.sha256(told.encode()).hexdigest()
 
 
-def create(queue: Queue, deployment: Deployment) -> Deployment:
-    """Put a deployment on record under a new id, which stands in the value that is returned. Raises OSError."""
+def reserve(queue: Queue) -> str:
+    """A new id, which nobody else gets: what is spent before there is a record is spent under it. Raises OSError."""
     base = queue.path(FOLDER)
     make_directory(base)
     number = max((int(name[1:]) for name in os.listdir(base) if is_id(name)), default=0) + 1
     while True:
         try:
             os.mkdir(os.path.join(base, f"d{number}"))
-            break
+            return f"d{number}"
         except FileExistsError:
             number += 1
-    found = replace(deployment, id=f"d{number}", created=round(time.time(), 3), digest=digest(deployment.items))
-    place = os.path.join(base, found.id)
+
+
+def create(queue: Queue, deployment: Deployment) -> Deployment:
+    """Put a deployment on record under the id that was reserved for it, else a new one, which stands in the value that is returned.
+
+    Raises OSError.
+    """
+    base = queue.path(FOLDER)
+    name = deployment.id if is_id(deployment.id) else reserve(queue)
+    found = replace(deployment, id=name, created=round(time.time(), 3), digest=digest(deployment.items))
+    place = os.path.join(base, name)
     os.mkdir(os.path.join(place, "orders"))
     told = asdict(found)
     parts = {"v": 1, "items": told.pop("items"), "scopes": told.pop("scopes")}
