@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agent_fleet.deploy import orders as work_orders
 from agent_fleet.queue import records
 from support.deployments import hire_scripted, hired, worked
 from support.procs import wait_until
@@ -313,3 +314,34 @@ def test_what_planning_cost_is_in_the_ledger_in_the_deployment_and_under_its_cei
     refused = site.json(*arguments, env=env, status=2)
     assert refused["code"] == "refused"
     assert "money of the day" in refused["error"]
+
+
+def test_what_a_quick_part_has_left_is_worked_before_a_slow_one_ends(tmp_path: Path) -> None:
+    """The slow part ends only when somebody has worked what the quick one left."""
+    site = hired(Site(tmp_path))
+    report = deploy(site, ["lose it", "wait for it"], "--parts", "2", "--agents", "2")
+    assert report["coverage"]["whole"] is True
+    assert worked(site) == Counter({"i1": 2, "i2": 1})
+    assert len(site.json("runs")["runs"]) == 1, "no round has to end for it"
+    (rest,) = [order for order in orders(site) if order["round"]]
+    assert rest["of"] == "t1"
+
+
+def test_what_is_left_is_given_out_once_though_its_driver_is_killed_just_then(tmp_path: Path) -> None:
+    site = hired(Site(tmp_path), 0.1)
+    lines = [f"lose {n}" for n in range(12)]
+    arguments: tuple[str, ...] = ("deploy", "--task", "Turn", "--inputs", inputs(site, lines), "--parts", "12")
+    arguments += ("--agents", "4", *ROOM)
+    for least in (1, 5):
+        with site.start(*arguments) as driver:
+            wait_until(
+                lambda: sum(bool(order["round"]) for order in orders(site)) >= least or driver.poll() is not None,  # noqa: B023
+                "something is given out again",
+            )
+            driver.kill()
+            driver.communicate(timeout=30)
+        arguments = ("resume-run", "d1", *ROOM)
+    assert site.json(*arguments)["coverage"]["whole"] is True
+    queue = site.queue()
+    given = [order for task, order in work_orders.all_of(queue, "d1") if queue.find(task)]  # others never came to be
+    assert Counter(order.of for order in given if order.round) == Counter(f"t{n}" for n in range(1, 13))

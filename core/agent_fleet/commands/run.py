@@ -18,9 +18,10 @@ from agent_fleet.errors import FAULT, OK, FleetError
 from agent_fleet.run import checkout, outlook, roster
 from agent_fleet.run.accounts import sole_provider
 from agent_fleet.run.console import open_console
-from agent_fleet.run.driver import Driver, Summary
+from agent_fleet.run.driver import Driver
 from agent_fleet.run.outlook import Wishes
 from agent_fleet.run.roster import Run
+from agent_fleet.run.tidings import Summary
 from agent_fleet.text import count, duration, printable
 
 

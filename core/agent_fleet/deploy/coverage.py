@@ -76,18 +76,25 @@ def given(queue: Queue, deployment: Deployment) -> list[Given]:
     states = _states(queue)
     found = []
     for task, order in orders.all_of(queue, deployment.id):
-        state = states.get(task) or (place.state if (place := queue.find(task)) else "")
-        if not state:
-            if not queue.set_aside(task):
-                continue  # its batch never became part of the queue
-            state = "set aside"
-        outcomes = records.outcomes(queue, task)
-        contract = checked if order.checks else made
-        got: dict[str, Answer] = {}
-        for outcome in outcomes:
-            got |= answers.read(order, str(outcome.get("result") or ""), contract)
-        found.append(Given(task, order, state, got, outcomes[-1] if outcomes else {}))
+        state = states.get(task) or state_of(queue, task)
+        if state:  # else its batch never became part of the queue
+            found.append(given_as(queue, task, order, state, checked if order.checks else made))
     return found
+
+
+def state_of(queue: Queue, task: str) -> str:
+    """Where a task is; empty if it never became part of the queue."""
+    place = queue.find(task)
+    return place.state if place else "set aside" if queue.set_aside(task) else ""
+
+
+def given_as(queue: Queue, task: str, order: Order, state: str, contract: Contract) -> Given:
+    """One order that was given out, with what its task came to by its records."""
+    outcomes = records.outcomes(queue, task)
+    got: dict[str, Answer] = {}
+    for outcome in outcomes:
+        got |= answers.read(order, str(outcome.get("result") or ""), contract)
+    return Given(task, order, state, got, outcomes[-1] if outcomes else {})
 
 
 def fates(deployment: Deployment, orders_given: list[Given]) -> list[Fate]:

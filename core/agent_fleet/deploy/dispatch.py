@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from agent_fleet.deploy import checking, coverage, escalation, orders, telling
+from agent_fleet.deploy.contract import Contract
+from agent_fleet.deploy.coverage import Given
 from agent_fleet.deploy.orders import Order
 from agent_fleet.deploy.record import Deployment
 from agent_fleet.queue import intake
+from agent_fleet.queue.files import BadFileError
 from agent_fleet.queue.lock import DirLock
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.task import Habits, task_body
@@ -39,10 +42,60 @@ def due(queue: Queue, deployment: Deployment) -> list[Order]:
     started = {each.order.part for each in given}
     followed = {(each.order.of, each.order.tier) for each in given}
     todo = [order for order in deployment.orders() if order.part not in started]
-    for each in given:
-        again = (coverage.left(each, most=deployment.settings.redispatch), escalation.raised(deployment, each))
-        todo += [order for order in again if order is not None and (each.task, order.tier) not in followed]
+    todo += [order for each in given for order in _again(deployment, each) if (order.of, order.tier) not in followed]
     return todo or checking.due(deployment, given)
+
+
+def _again(deployment: Deployment, each: Given) -> list[Order]:
+    """What is to be given out again of an order whose task has ended: what is left of it, and what a dearer model is to try."""
+    again = (coverage.left(each, most=deployment.settings.redispatch), escalation.raised(deployment, each))
+    return [order for order in again if order is not None]
+
+
+class Succession:
+    """Gives out what is left of a task as soon as it has ended, while the others go on. One a driver: it reads each order once."""
+
+    def __init__(self, queue: Queue, deployment: Deployment, habits: Habits) -> None:
+        self._queue = queue
+        self._deployment = deployment
+        self._habits = habits
+        self._contract = Contract(deployment.contract)
+        self._orders: dict[str, Order] = {}
+
+    def follow(self, ended: Collection[str]) -> list[str]:
+        """Add a task for what is to be given out again of each of these that has ended and is followed by none; their ids.
+
+        It is what `give_out` would add, under the same lock, but for checks, which come when all else is over. Raises FleetError and OSError; then nothing was added.
+        """
+        if not any(self._again(task) for task in ended):
+            return []
+        with DirLock(orders.directory(self._queue, self._deployment.id)):
+            intake.recover(self._queue)
+            self._read()
+            of = [(task, order) for task, order in self._orders.items() if order.of in ended]
+            followed = {(order.of, order.tier) for task, order in of if coverage.state_of(self._queue, task)}
+            todo = [order for task in ended for order in self._again(task) if (order.of, order.tier) not in followed]
+            return _add(self._queue, self._deployment, todo, self._habits)
+
+    def _again(self, task: str) -> list[Order]:
+        order = self._orders.get(task) or self._order(task)
+        if order is None or order.checks:
+            return []
+        state = coverage.state_of(self._queue, task)
+        return _again(self._deployment, coverage.given_as(self._queue, task, order, state, self._contract))
+
+    def _read(self) -> None:
+        """The orders that have come since the last time."""
+        for name in self._queue.listing(orders.FOLDER, self._deployment.id, "orders"):
+            task = name.removesuffix(".json")
+            if task not in self._orders and (order := self._order(task)) is not None:
+                self._orders[task] = order
+
+    def _order(self, task: str) -> Order | None:
+        try:
+            return orders.of_task(self._queue, self._deployment.id, task)
+        except BadFileError:
+            return None  # `coverage.given` names it
 
 
 def body(deployment: Deployment, order: Order, habits: Habits) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Working a deployment to its end: rounds of a run that takes nothing but its tasks, and of giving out what was left."""
+"""Working a deployment to its end: a run that takes nothing but its tasks, and gives out what is left of each as it ends.
+
+What no driver saw end (a task that others worked, a crash) is given out before the next run.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ from agent_fleet.prices import Table
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.task import Habits
 from agent_fleet.run.console import Console
-from agent_fleet.run.driver import Driver, Summary
+from agent_fleet.run.driver import Driver
 from agent_fleet.run.outlook import Wishes
+from agent_fleet.run.tidings import Summary
 from agent_fleet.text import count
 
 
@@ -44,6 +48,7 @@ def work(place: Place, deployment: Deployment, wishes: Wishes, *, stagger: float
     """Give out what is due and run until nothing is, or until somebody or something ends it. Raises FleetError, OSError."""
     wishes = replace(wishes, only=deployment.id)
     runs: list[Summary] = []
+    succession = dispatch.Succession(place.queue, deployment, place.habits)
     while True:
         added = dispatch.give_out(place.queue, deployment, place.habits)
         given = coverage.given(place.queue, deployment)
@@ -59,7 +64,9 @@ def work(place: Place, deployment: Deployment, wishes: Wishes, *, stagger: float
         if money is not None and money <= 0:
             return Work(tuple(runs), f"its {deployment.settings.money:g} US dollars are spent")
         driver = Driver(
-            place.queue, place.config, place.plugins, wishes, place.console(), place.environ, stagger=stagger
+            *(place.queue, place.config, place.plugins, wishes, place.console(), place.environ),
+            stagger=stagger,
+            follow=succession.follow,
         )
         summary = driver.work()
         runs.append(summary)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
-from typing import NamedTuple, cast
+from typing import cast
 
 from agent_fleet.config import Config
 from agent_fleet.errors import FleetError, from_os_error
@@ -29,7 +29,7 @@ from agent_fleet.run.outlook import Wishes
 from agent_fleet.run.roster import Attempt, Run
 from agent_fleet.run.settle import Bench, Settled
 from agent_fleet.run.signals import Signals
-from agent_fleet.run.tidings import Tidings
+from agent_fleet.run.tidings import Summary, Tidings
 from agent_fleet.run.watcher import Watcher
 from agent_fleet.text import duration, line
 
@@ -41,23 +41,10 @@ _IDLE = 5.0  # seconds of silence after which a worker counts as idle
 _PATIENCE = 15.0  # seconds that keepers get beyond the grace, where the driver itself cannot go on
 
 
-class Summary(NamedTuple):
-    """How a run ended: tasks by the state that their attempts left them in, attempts started, what still waits and why.
-
-    `obstacle` says which lane or provider kept every task from starting; empty if something could start.
-    """
-
-    run: str
-    states: dict[str, int]
-    attempts: int
-    waiting: int
-    why: str
-    seconds: float
-    obstacle: str = ""
-
-
 class Driver:
-    """One run. `step` does one round and says whether there is anything left to do."""
+    """One run. `step` does one round and says whether there is anything left to do. `follow` hears which tasks have ended, and
+    gives the new ones that follow from that.
+    """
 
     def __init__(
         self,
@@ -70,7 +57,9 @@ class Driver:
         *,
         stagger: float,
         drain: bool = False,
+        follow: Callable[[Collection[str]], Collection[str]] = lambda _: (),
     ) -> None:
+        self._follow_up = follow
         self.queue = queue
         self.config = config
         self.plugins = plugins
@@ -128,6 +117,7 @@ class Driver:
         self._notices.step()
         self._watch()
         self._tend()
+        self._hear()
         if self.stopping:
             for watcher in self._watchers.values():
                 roster.ask_to_stop(watcher.attempt, "the run was stopped")
@@ -221,7 +211,7 @@ class Driver:
         self._exhausted = answer.exhausted
         self._next_look = now = time.monotonic()
         if answer.ended:
-            self.tidings.states.update([answer.ended])
+            self.tidings.given_up(*answer.ended)
         if answer.attempt is not None:
             self._follow(answer.attempt)
         elif not answer.ended:
@@ -381,6 +371,20 @@ class Driver:
                 roster.ask_to_stop(crew, found.stop)
             elif found.waits:
                 self.tidings.waits(crew.id, found.waits)
+
+    def _hear(self) -> None:
+        """Let what follows from the ends of tasks be added, while the others go on."""
+        ended, self.tidings.ended = self.tidings.ended, []
+        if not ended or self.stopping or self.draining:
+            return
+        try:
+            if self._follow_up(ended):
+                self._exhausted = False
+                self._next_look = 0.0
+        except FleetError as error:
+            self._fail(error)
+        except OSError as error:
+            self._fail(from_os_error(error, "cannot add what follows"))
 
     def _learn(self, found: Settled | Disbanded) -> None:
         """Take in that an attempt is settled: what was waited for may be free now."""
