@@ -219,7 +219,7 @@ KEYS: tuple[Key, ...] = (
         "throttle.attempts",
         "whole",
         0,
-        "The most calls of a whole run, failed ones too; 0 sets no cap of its own.",
+        "The most calls of a whole run over an API, failed ones too; 0 is three for each task and for each answer.",
     ),
     Key(
         "health.failures",

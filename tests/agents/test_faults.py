@@ -123,3 +123,20 @@ def test_a_single_task_is_dispatched_where_the_lane_has_no_seats(tmp_path: Path,
     record = lab.record(task)
     assert (record["outcome"], record["result"]) == ("done", "I looked.")
     assert record["usage"]["cache_read"] == 300
+
+
+@pytest.mark.parametrize("chosen", [0, 40])
+def test_a_server_that_always_says_429_sees_no_more_calls_than_the_cap_of_the_run(
+    tmp_path: Path, server: ApiServer, chosen: int
+) -> None:
+    """A hundred agents, each of which would try nine times, and a driver that would start them again."""
+    more = f"[throttle]\nattempts = {chosen}\nbackoff = 0.01\nlongest = 0.02\nfailures = 1000\n"
+    lab = Lab(tmp_path, server, config=f"[api]\nseats = 100\nretries = 8\n{more}")
+    lab.batch([f"name=storm{chosen}-{n}\nSTATUS 429" for n in range(100)])
+    env = {"FLEET_RUN_BACKOFF": "0.2", "FLEET_API_BACKOFF": "0.01"}
+    with lab.driving(room=("--force", "--max", "100"), env=env) as driver:
+        answer = driver.end()
+    assert "the run has made all of its" in answer.err
+    calls = sum(n for name, n in server.count()["calls"].items() if name.startswith(f"storm{chosen}-"))
+    assert 0 < calls <= (chosen or 300)
+    assert lab.counts() == {"inbox": 100}

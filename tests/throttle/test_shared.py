@@ -18,7 +18,7 @@ from agent_fleet.accounts.vault import uptime
 from agent_fleet.errors import FleetError
 from agent_fleet.queue.lock import DirLock
 from agent_fleet.throttle import record
-from agent_fleet.throttle.attempts import Attempts, cap
+from agent_fleet.throttle.attempts import PER_CALL, Attempts, cap
 from agent_fleet.throttle.pool import Grant, Pool, Report
 from agent_fleet.throttle.shared import Shared, every
 from agent_fleet.throttle.terms import Observation, Terms
@@ -206,3 +206,17 @@ def test_a_count_that_cannot_be_read_lets_nothing_through(tmp_path: Path) -> Non
 
 def test_the_cap_is_chosen_or_three_times_what_is_planned() -> None:
     assert [cap(98, 0), cap(98, 120), cap(0, 0)] == [294, 120, 3]
+
+
+def test_a_cap_that_nobody_chose_grows_with_the_answers_and_with_nothing_else(tmp_path: Path) -> None:
+    one, other = Attempts(str(tmp_path), cap(2, 0), each=PER_CALL), Attempts(str(tmp_path), cap(1, 0), each=PER_CALL)
+    assert [attempts.more() for attempts in (one, other, one, other, one, other)] == [True] * 6
+    assert not other.more()
+    one.answered()
+    assert [other.more() for _ in range(2)] == [False] * 2, (
+        "what another process has earned comes with its next question"
+    )
+    assert [one.more(), other.more(), one.more(), other.more()] == [True, True, True, False]
+    chosen = Attempts(str(tmp_path), 9)
+    chosen.answered()
+    assert not chosen.more()

@@ -26,6 +26,7 @@ from agent_fleet.agents.loop import Agent, Means, NoTools
 from agent_fleet.agents.till import Till
 from agent_fleet.agents.tools import Servers
 from agent_fleet.agents.wire import Wire
+from agent_fleet.deploy import orders
 from agent_fleet.deploy.assignment import Assignments
 from agent_fleet.errors import FleetError
 from agent_fleet.model import Budget, Outcome
@@ -34,7 +35,7 @@ from agent_fleet.queue import lease, names
 from agent_fleet.queue.share import parse
 from agent_fleet.queue.store import Queue
 from agent_fleet.run.stakes import Stakes
-from agent_fleet.throttle.attempts import Attempts
+from agent_fleet.throttle.attempts import PER_CALL, Attempts, cap
 from agent_fleet.throttle.terms import terms as throttle_terms
 from agent_fleet.throttle.throttles import Throttles
 
@@ -86,12 +87,21 @@ class Setting:
     def throttles(self) -> Throttles:
         """The limits that all processes of this user share, for the account that this one works under.
 
-        A cap on calls is kept beside the run, so that whoever goes on with it goes on counting.
+        The cap on calls is kept beside the run, so that whoever goes on with it goes on counting.
         """
-        most = self.config.get("throttle.attempts")
-        counted = Attempts(self.queue.path("runs", self.run), most) if most and self.run else None
+        chosen = self.config.get("throttle.attempts")
+        place = self.queue.path("runs", self.run)
+        most = cap(self._planned(), chosen)
+        counted = Attempts(place, most, each=0 if chosen else PER_CALL) if self.run else None
         account = self.environ.get("AGENT_FLEET_PROFILE") or self.provider
         return Throttles(paths.state_dir(self.environ), account, throttle_terms(self.config), counted)
+
+    def _planned(self) -> int:
+        """How many tasks the run is for, as far as that is known now."""
+        share = parse(self.environ.get("FLEET_SHARE", ""))
+        if share.run:
+            return len(self.queue.listing(orders.FOLDER, share.run, "orders"))
+        return sum(1 for _ in self.queue.waiting()) + len(self.queue.active())
 
     def means(self, wire: Wire, till: Till, throttles: Throttles, deployment: str = "") -> Means:
         get = self.config.get

@@ -65,7 +65,8 @@ class Succession:
     def follow(self, ended: Collection[str]) -> list[str]:
         """Add a task for what is to be given out again of each of these that has ended and is followed by none; their ids.
 
-        It is what `give_out` would add, under the same lock, but for checks, which come when all else is over. Raises FleetError and OSError; then nothing was added.
+        It is what `give_out` would add, under the same lock, but for checks, which come when all else is over.
+        Raises FleetError and OSError; then nothing was added.
         """
         if not any(self._again(task) for task in ended):
             return []

@@ -1,7 +1,9 @@
 """How many calls a whole run may still make, all its processes together and failed calls included, so that retries cannot storm.
 
 A process takes a few at a time from one file. What it does not use counts as used, unless it gives it back: the server never
-sees more calls than the cap.
+sees more calls than the cap. Where no person chose one, it is three times the calls that are due: one for each task, and one more
+for each call that was answered, after which the agent goes on. So work of any length fits, and a server that answers none sees
+three calls a task.
 """
 
 from __future__ import annotations
@@ -23,31 +25,38 @@ def cap(planned: int, chosen: int) -> int:
 
 
 class Attempts:
-    """The count in `directory`, with room for `most` calls. `left` is what this process may take without asking.
+    """The count in `directory`, with room for `most` calls, and `each` more for each that was answered (0: it is the person's own
+    cap, and does not grow). `left` is what this process may take without asking.
 
     Raises FleetError (`corrupt`) where the count cannot be read: then nobody knows what was spent.
     """
 
-    def __init__(self, directory: str, most: int) -> None:
+    def __init__(self, directory: str, most: int, *, each: int = 0) -> None:
         self.directory = directory
         self.path = os.path.join(directory, "attempts.json")
         self.most = most
         self.left = 0
+        self._each = each
+        self._earned = 0  # by calls that were answered since the file was last written
         make_directory(directory)
 
     def take(self) -> None:
         """Use one of those that are left."""
         self.left -= 1
 
+    def answered(self) -> None:
+        """A call was answered well."""
+        self._earned += self._each
+
     def more(self) -> bool | None:
         """Get some more for this process: whether there were any, None if another process has the lock."""
         try:
             with DirLock(self.directory, patience=0.0):
-                taken = self._taken()
-                free = max(0, self.most - taken)
+                taken, most = self._taken(), self._most()
+                free = max(0, most - taken)
                 block = min(free, max(1, min(LARGEST, free // 32)))
-                if block:
-                    self._write(taken + block)
+                if block or self._earned:
+                    self._write(taken + block, most)
         except FleetError as error:
             if error.code == "busy":
                 return None
@@ -56,10 +65,10 @@ class Attempts:
         return block > 0
 
     def give_back(self) -> None:
-        """Return what this process did not use."""
-        if self.left > 0:
+        """Return what this process did not use, and hand in what it earned."""
+        if self.left > 0 or self._earned:
             with DirLock(self.directory):
-                self._write(max(0, self._taken() - self.left))
+                self._write(max(0, self._taken() - self.left), self._most())
             self.left = 0
 
     def taken(self) -> int:
@@ -67,19 +76,29 @@ class Attempts:
         with DirLock(self.directory):
             return self._taken()
 
+    def _most(self) -> int:
+        """How many calls there is room for by now; the lock is held. Another process may have planned more."""
+        if self._each:
+            self.most = max(self.most, self._stored("most", self.most)) + self._earned
+        return self.most
+
     def _taken(self) -> int:
+        return self._stored("taken", 0)
+
+    def _stored(self, name: str, otherwise: int) -> int:
         try:
-            found = read_json(self.path).get("taken")
+            found = read_json(self.path).get(name, None if name == "taken" else otherwise)
         except FileNotFoundError:
-            return 0
+            return otherwise
         except BadFileError as error:
             raise self._corrupt(str(error)) from None
         if not isinstance(found, int) or isinstance(found, bool) or found < 0:
             raise self._corrupt("it holds no count")
         return found
 
-    def _write(self, taken: int) -> None:
-        write_whole(self.path, json.dumps({"taken": taken}).encode() + b"\n", durable=False)
+    def _write(self, taken: int, most: int) -> None:
+        write_whole(self.path, json.dumps({"taken": taken, "most": most}).encode() + b"\n", durable=False)
+        self._earned = 0
 
     def _corrupt(self, why: str) -> FleetError:
         return FleetError(

@@ -147,6 +147,8 @@ class Throttle:
             self._is_probing = False
         seen = Observation(permit.began, uptime(), ending, latency, retry_after, tokens, permit.is_probe)
         self._seen.append(seen)
+        if self.attempts and ending == "ok":
+            self.attempts.answered()
         if permit.is_probe or self._is_news(seen):
             self._is_shut = True
             self._exchange()
