@@ -244,6 +244,12 @@ KEYS: tuple[Key, ...] = (
         "wordllama",
         "What turns answers into vectors to find those in other words, if it can be used.",
     ),
+    Key(
+        "deploy.keep",
+        "number",
+        0.0,
+        "Seconds that `fleet clean` leaves a whole deployment and its report after its last task; 0 keeps them.",
+    ),
     Key("deploy.registry", "text", "", "A file with a mirror of the MCP registry, from which agents get their tools."),
     Key(
         "deploy.tokens",

@@ -8,33 +8,42 @@ from typing import Any, cast
 import click
 
 from agent_fleet.commands import Shared, command
+from agent_fleet.deploy import disposal
 from agent_fleet.errors import FleetError
 from agent_fleet.model import Finding
 from agent_fleet.plugins import FAMILIES, Plugins
 from agent_fleet.protocols import Cleaner
 from agent_fleet.run import cleaning
 from agent_fleet.run.cleaning import Swept
-from agent_fleet.text import line
+from agent_fleet.text import line, size
 
 
 @command(
     "clean",
     help="Remove what fleet has made in and for this project and nobody needs any more. Worktrees go only if all of their work "
-    "is merged or pushed; tasks, records and logs stay.",
+    "is merged or pushed; tasks, records and logs stay. A DEPLOYMENT that is named goes too, with its report, "
+    "unless it can still be worked.",
 )
+@click.argument("deployments", nargs=-1, metavar="[DEPLOYMENT]...")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and why the rest would stay.")
-def command_line(shared: Shared, dry_run: bool) -> None:
+def command_line(shared: Shared, deployments: tuple[str, ...], dry_run: bool) -> None:
     if shared.environ.get("FLEET_WORKER"):
         raise FleetError(
             "refused", "this is a worker of a fleet; it cannot clean up under others", hint="report the task instead"
         )
     keep = float(shared.config.get("run.keep_scratch"))
-    swept = list(cleaning.sweep(shared.queue, shared.environ, keep_scratch=keep, dry=dry_run))
+    old = float(shared.config.get("deploy.keep"))
+    swept = list(disposal.sweep(shared.queue, deployments, keep=old, dry=dry_run))
+    swept += cleaning.sweep(shared.queue, shared.environ, keep_scratch=keep, dry=dry_run)
     cleaners = _cleaners(shared.plugins)
     found = [] if dry_run else list(_clean(shared, cleaners))
     payload: dict[str, Any] = {
         "dry_run": dry_run,
-        "removed": [{"what": each.kind, "path": each.path} for each in swept if each.gone],
+        "removed": [
+            {"what": each.kind, "path": each.path, **({"freed": each.freed} if each.freed else {})}
+            for each in swept
+            if each.gone
+        ],
         "kept": [{"what": each.kind, "path": each.path, "why": each.why} for each in swept if not each.gone],
         "findings": [{"by": name, "level": each.level, "text": each.text, "hint": each.hint} for name, each in found],
         "asked": [name for name, _ in cleaners],
@@ -58,9 +67,13 @@ def _clean(shared: Shared, cleaners: list[tuple[str, Any]]) -> Iterator[tuple[st
         yield from ((name, finding) for finding in done)
 
 
+def _freed(each: Swept) -> str:
+    return f" ({size(each.freed)})" if each.freed else ""
+
+
 def _text(swept: list[Swept], found: list[tuple[str, Finding]], asked: list[str], dry_run: bool) -> str:
     verb = "would be removed" if dry_run else "removed"
-    rows = [f"{verb}: {each.kind} {each.path}" for each in swept if each.gone]
+    rows = [f"{verb}: {each.kind} {each.path}{_freed(each)}" for each in swept if each.gone]
     rows += [f"kept: {each.kind} {each.path}: {line(each.why, 300)}" for each in swept if not each.gone]
     rows += [
         f"{name}: {line(finding.text, 300)}" + (f" ({line(finding.hint, 200)})" if finding.hint else "")

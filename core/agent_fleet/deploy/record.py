@@ -20,6 +20,8 @@ from agent_fleet.errors import FleetError
 from agent_fleet.queue.files import BadFileError, make_directory, read_json, sync_directory, write_whole
 from agent_fleet.queue.store import Queue
 
+REMOVED = "removed.json"  # what is left of one that was taken away
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -173,6 +175,9 @@ def read(queue: Queue, name: str) -> Deployment:
         if found.id != name or digest(found.items) != found.digest:
             raise BadFileError("its parts are not those that it was made with")
     except FileNotFoundError:
+        if os.path.exists(queue.path(FOLDER, name, REMOVED)):
+            hint = "its tasks and costs are still there: `fleet cost --run`, `fleet list`"
+            raise FleetError("not_found", f"{name} was taken away by `fleet clean`", hint=hint) from None
         raise _unknown(name) from None
     except BadFileError as error:
         raise FleetError(

@@ -20,12 +20,13 @@ _RESTING = 3600.0  # seconds after which a temporary file whose writer is gone i
 
 
 class Swept(NamedTuple):
-    """One thing that was looked at: it is gone (in a dry run: would be), or `why` it was kept."""
+    """One thing that was looked at: it is gone (in a dry run: would be), or `why` it was kept; `freed` is in bytes, if known."""
 
     kind: str
     path: str
     gone: bool
     why: str = ""
+    freed: int = 0
 
 
 def sweep(queue: Queue, environ: Mapping[str, str], *, keep_scratch: float, dry: bool = False) -> Iterator[Swept]:
