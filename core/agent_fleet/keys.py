@@ -250,7 +250,12 @@ KEYS: tuple[Key, ...] = (
         0.0,
         "Seconds that `fleet clean` leaves a whole deployment and its report after its last task; 0 keeps them.",
     ),
-    Key("deploy.registry", "text", "", "A file with a mirror of the MCP registry, from which agents get their tools."),
+    Key(
+        "deploy.registry",
+        "text",
+        "",
+        "The MCP registry that agents get their tools from: its address (https, …/v0/servers), or a file like it.",
+    ),
     Key(
         "deploy.tokens",
         "whole",

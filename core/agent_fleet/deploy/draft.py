@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from agent_fleet import routing
+from agent_fleet import paths, routing
 from agent_fleet.config import Config
-from agent_fleet.deploy import difficulty, dispatch, second, toolbox
+from agent_fleet.deploy import difficulty, dispatch, registry, second, toolbox
 from agent_fleet.deploy.balance import balanced
 from agent_fleet.deploy.contract import Contract
 from agent_fleet.deploy.decompose import Parts, decompose
 from agent_fleet.deploy.inputs import Input
 from agent_fleet.deploy.question import Asked, Unasked, added
 from agent_fleet.deploy.record import Deployment, Second, Settings
+from agent_fleet.deploy.toolbox import Toolbox
 from agent_fleet.deploy.values import Goal, Item, Scope, Split
 from agent_fleet.errors import FleetError
 from agent_fleet.plugins import Plugins
@@ -84,7 +85,7 @@ def draft(
     Raises FleetError for what cannot be taken apart, or not worked as it is asked for.
     """
     settings = _settings(config, request.settings)
-    box = toolbox.read(_registry(config))
+    box, told = _box(config, environ)
     box.servers(request.tools)
     tiers = request.tiers or {
         tier.name: {"provider": tier.provider, "model": tier.model} for tier in routing.tiers(config.tiers)
@@ -120,7 +121,7 @@ def draft(
         settings=settings,
         contract=request.contract.schema,
         repeated=request.input.repeated,
-        notes=(*_notes(parts, request.input), *judgement),
+        notes=(*told, *_notes(parts, request.input), *judgement),
         planning=asdict(added(mind.usage, judge.usage) if judge else mind.usage),
         tiers=tiers,
         servers={str(number): chosen for number, scope in enumerate(scopes, 1) if (chosen := box.servers(scope.tools))},
@@ -158,9 +159,13 @@ def _judged(
     return tuple(replace(scope, tier=scope.tier or default) for scope in scopes), ()
 
 
-def _registry(config: Config) -> str:
-    path = config.get("deploy.registry")
-    return os.path.join(config.root, os.path.expanduser(path)) if path else ""
+def _box(config: Config, environ: Mapping[str, str]) -> tuple[Toolbox, tuple[str, ...]]:
+    """The tools that there are, and what a person should know of where they come from."""
+    place = config.get("deploy.registry")
+    if registry.is_address(place):
+        found = registry.mirror(place, paths.state_dir(environ))
+        return toolbox.listing(found.servers), found.notes
+    return toolbox.read(os.path.join(config.root, os.path.expanduser(place)) if place else ""), ()
 
 
 def _notes(parts: Parts, given: Input) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ class Toolbox:
 
 
 def read(path: str) -> Toolbox:
-    """The toolbox of a mirror; an empty path is an empty one. Raises FleetError."""
+    """The toolbox of a mirror in a file; an empty path is an empty one. Raises FleetError."""
     if not path:
         return Toolbox()
     try:
@@ -65,6 +65,11 @@ def read(path: str) -> Toolbox:
         raise _bad(f"the registry mirror {path} cannot be read: {error}", "fetch it again") from None
     if not isinstance(listed, list):
         raise _bad(f"the registry mirror {path} has no list of servers", "fetch it again")
+    return listing(listed)
+
+
+def listing(listed: Iterable[object]) -> Toolbox:
+    """The toolbox of what a registry lists; what is no server is left out."""
     entries = [each.get("server", each) if isinstance(each, dict) else {} for each in listed]
     return Toolbox(entry for entry in entries if isinstance(entry, dict) and isinstance(entry.get("name"), str))
 
