@@ -180,6 +180,8 @@ def cost_of(usage: Usage, table: Table, *, models: Iterable[str] | None = None, 
 
     `models` are those that took the tokens, the usage's own by default. Reasoning is billed as output.
     """
+    if usage.money == 0 and not usage.tokens:
+        return NOTHING
     if usage.money is not None:
         return Money(known=usage.money, least=usage.money, bases=(REPORTED,))
     names = tuple(usage.models if models is None else models)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from support.api_lab import Lab, serving
@@ -24,3 +25,21 @@ def test_a_thousand_inputs_are_covered_once_by_a_hundred_agents_in_one_process(t
         assert lab.json("cost", "--run", "d1")["total"]["tokens"]["total"] == report["tokens"] > 0
         assert lab.state(other) == "inbox"
         assert lab.is_clean()
+
+
+def test_an_estimate_by_what_was_measured_holds_for_the_run_that_follows(tmp_path: Path) -> None:
+    """The band is of ten agents that have worked before; the same job again stays within it."""
+    words = ("deploy", "--agents", "5", "--parts", "10", "--task", "Read", "--inputs", "-", "--force", "--stagger", "0")
+    lines = "".join(f"line {n}\n" for n in range(10))
+    with serving() as server:
+        lab = Lab(tmp_path, server, config="[api]\nseats = 5\n")
+        lab.json(*words, stdin=lines.encode())
+        band = lab.json(*words, "--estimate", stdin=lines.encode())
+        assert (
+            band["basis"][0] == "measured: 10 attempts of this kind of agent in this project, whatever they worked on"
+        )
+        began = time.monotonic()
+        report = lab.json(*words, stdin=lines.encode())
+        seconds = time.monotonic() - began
+    for name, figure in (("tokens", report["tokens"]), ("money", report["money"]["known"]), ("seconds", seconds)):
+        assert band[name]["low"] <= figure * 1.0001 and figure <= band[name]["high"] * 1.0001, name

@@ -86,8 +86,12 @@ def test_a_list_of_addresses_becomes_a_report(site: Site, address: str) -> None:
         "whole": False,
     }
     assert report["items"][3]["value"] == {"summary": "page /3", "topic": "news"}
-    assert [site.fleet(*words).status for words in rest] == [1, 1, 0, 0, 1]
+    *after, show, clean = rest
+    assert [site.fleet(*words).status for words in after] == [1, 1, 0, 0, 1]
     assert "failed (unreachable)" in site.fleet("report", "d1").out
+    assert "would be removed: deployment" in site.fleet(*show).out
+    assert "removed: deployment" in site.fleet(*clean).out
+    assert site.fleet("report", "d1").status == 4
 
 
 def test_a_codebase_is_read_file_by_file(site: Site) -> None:

@@ -52,6 +52,7 @@ class Desk:
         self._next_reclaim = 0.0
         self._search = Claim(queue, owner, Rules(config.hosts_max, {}, self._only))
         self._search_ends = 0.0
+        self._began: dict[str, float] = {}
 
     @property
     def is_dismissed(self) -> bool:
@@ -74,6 +75,7 @@ class Desk:
             self._search_ends = time.monotonic() + _SEARCH
             self._search = Claim(self.queue, self._owner, rules)
             found += self._search.take_some(most - len(found), self._share.wanted)
+        self._began |= {each.path: time.monotonic() for each in found}
         return found
 
     def _reclaim(self) -> None:
@@ -123,6 +125,7 @@ class Desk:
             "provider": self._provider,
             "session": outcome.session,
             "usage": {each.name: getattr(outcome.usage, each.name) for each in fields(outcome.usage)},
+            "exit": {"seconds": round(time.monotonic() - self._began.pop(claimed.path, time.monotonic()), 3)},
             **more,
         }
         place = Place("active", claimed.path, claimed.generation, self._owner.key, claimed.gate)
@@ -130,6 +133,7 @@ class Desk:
 
     def give_back(self, claimed: Claimed, why: str) -> None:
         """Return a task untouched and uncharged. One that is not ours any more is left alone."""
+        self._began.pop(claimed.path, None)
         try:
             lease.give_back(
                 self.queue,

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from agent_fleet import paths, routing
+from agent_fleet.agents.dialect import Speaks
 from agent_fleet.aggregate.sampling import plan
 from agent_fleet.aggregate.verification import Verification, promise
 from agent_fleet.commands import Shared, run
@@ -26,6 +27,7 @@ from agent_fleet.deploy.work import Place, Work, spent
 from agent_fleet.deploy.work import work as worked
 from agent_fleet.errors import FAULT, OK, FleetError
 from agent_fleet.ledger import Entry, Tally, entries, tally
+from agent_fleet.plugins import PROVIDERS
 from agent_fleet.prices import Table
 from agent_fleet.queue.store import Queue
 from agent_fleet.run.console import open_console
@@ -92,8 +94,9 @@ def tell(shared: Shared, deployment: Deployment, done: Work | None = None) -> in
         "escalated": climbed,
         "verification": checked_by(deployment, report.verification),
     }
+    alike = f"; {linked:,} of {count(answers, 'answer')} say what another says" if answers else ""
     told = _climbs(climbed) + _checked(deployment, report.verification)
-    told += [f"{report.verdict}; {linked} of {count(answers, 'answer')} say what another says", f"report: {files[-1]}"]
+    told += [f"{report.verdict}{alike}", f"report: {files[-1]}"]
     shared.emit(
         payload(deployment, covered, found, cost, whole=whole) | joined | ({"why": done.why} if done else {}),
         lambda: "\n".join(
@@ -199,7 +202,7 @@ def _text(deployment: Deployment, covered: Coverage, found: list[Fate], cost: st
     rows = [f"{deployment.id}: {covered} ({verdict})", f"{count(len(deployment.scopes), 'part')}; {cost}"]
     rows += deployment.notes
     rows += [f"it did not go on: {why}"] if why else []
-    rest = [fate for fate in found if fate.kind != "answered"]
+    rest = [fate for fate in found if fate.kind not in ("answered", "open")]  # of the open ones the first line tells
     rows += [f"  {fate.item.id:>6}  {_why(fate)}  {line(str(fate.item.value), 70)}" for fate in rest[:_SHOWN]]
     if len(rest) > _SHOWN:
         rows.append(f"  and {len(rest) - _SHOWN} more")
@@ -248,6 +251,7 @@ def estimate(shared: Shared, draft: Deployment) -> int:
         settings.tokens,
         settings.redispatch,
         model,
+        _between(shared, provider),
     )
     before: list[Entry] = []
     if paths.is_queue(shared.queue_dir):
@@ -274,8 +278,15 @@ def estimate(shared: Shared, draft: Deployment) -> int:
     return OK
 
 
+def _between(shared: Shared, provider: str) -> float:
+    """Seconds between two starts of agents; those over an API start together."""
+    offer = next((offer for offer in shared.plugins.all(PROVIDERS) if offer.name == provider), None)
+    return 0.0 if offer and isinstance(offer.thing, Speaks) else float(shared.config.get("run.stagger"))
+
+
 def _is_like(entry: Entry, provider: str, model: str) -> bool:
-    return entry.provider == provider and (not model or model in entry.models)
+    """Whether it is an attempt of one such agent: a session of many, or a question, says nothing of one."""
+    return entry.generation > 0 and entry.provider == provider and (not model or model in entry.models)
 
 
 def _estimate(draft: Deployment, found: Estimate) -> str:

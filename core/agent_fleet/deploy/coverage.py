@@ -62,10 +62,10 @@ class Coverage:
         return (self.answered + self.skipped) / self.asked if self.asked else 0.0
 
     def __str__(self) -> str:
-        parts = [f"{self.answered} of {count(self.asked, 'item')} answered"]
-        parts += [f"{self.skipped} skipped"] if self.skipped else []
-        parts += [f"{number} failed ({name})" for name, number in sorted(self.failed.items())]
-        parts += [f"{number} open ({name})" for name, number in sorted(self.open.items())]
+        parts = [f"{self.answered:,} of {count(self.asked, 'item')} answered"]
+        parts += [f"{self.skipped:,} skipped"] if self.skipped else []
+        parts += [f"{number:,} failed ({name})" for name, number in sorted(self.failed.items())]
+        parts += [f"{number:,} open ({name})" for name, number in sorted(self.open.items())]
         return ", ".join(parts)
 
 

@@ -21,6 +21,7 @@ _RULES = (
 _ITEM = (500.0, 4_000.0, 25_000.0)  # tokens that one item takes beside its own text
 _ANSWER = 0.1  # of all tokens are written by the model
 _SECONDS = (5.0, 20.0, 120.0)  # that one item takes
+_RUN = (0.5, 3.0, 30.0)  # that a run takes to begin and to end, on an idle machine and on a busy one
 
 
 class Band(NamedTuple):
@@ -41,13 +42,16 @@ class Estimate(NamedTuple):
 
 
 class Size(NamedTuple):
-    """What is to be estimated: for each part its items and the bytes that it is told, how many agents work at once."""
+    """What is to be estimated: for each part its items and the bytes that it is told, how many agents work at once, and `between`,
+    the seconds from one start to the next.
+    """
 
     parts: Sequence[tuple[int, int]]
     agents: int
     tokens: int
     redispatch: int
     model: str
+    between: float = 0.0
 
 
 def estimate(size: Size, before: Iterable[Entry], table: Table) -> Estimate:
@@ -69,7 +73,10 @@ def _measured(size: Size, known: Sequence[Entry], table: Table) -> Estimate:
     basis = [f"measured: {len(known)} attempts of this kind of agent in this project, whatever they worked on"]
     basis += [] if money.likely is not None else ["money: some of them have no known price"]
     return Estimate(
-        _capped(_times(tokens, count), size), money, _times(seconds, _waves(size)), (*basis, f"prices of {table.date}")
+        _capped(_times(tokens, count), size),
+        money,
+        _whole(_times(seconds, _waves(size)), size),
+        (*basis, f"prices of {table.date}"),
     )
 
 
@@ -85,7 +92,7 @@ def _assumed(size: Size, table: Table) -> Estimate:
     ]
     if money.likely is None:
         basis.append(f"money: {'no price is known for ' + size.model if size.model else 'the model is not known'}")
-    return Estimate(capped, money, seconds, (*basis, f"prices of {table.date}"))
+    return Estimate(capped, money, _whole(seconds, size), (*basis, f"prices of {table.date}"))
 
 
 def _part(items: int, told: int, level: int) -> float:
@@ -107,6 +114,12 @@ def _price(tokens: float | None, model: str, table: Table) -> float | None:
         return None
     written = int(tokens * _ANSWER)
     return cost_of(Usage(input=int(tokens) - written, output=written, models=(model,)), table).amount
+
+
+def _whole(working: Band, size: Size) -> Band:
+    """From its start to its end: the first agents start one after the other."""
+    starts = size.between * max(0, min(len(size.parts), size.agents) - 1)
+    return Band(*(None if each is None else each + starts + run for each, run in zip(working, _RUN, strict=True)))
 
 
 def _waves(size: Size) -> int:

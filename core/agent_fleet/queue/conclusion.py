@@ -119,6 +119,9 @@ class _End:
     def told(self) -> dict[str, object]:
         ending = self.ending
         more = {name: self.record[name] for name in _TOLD if name in self.record}
+        exit = self.record.get("exit")
+        if isinstance(exit, dict) and "seconds" in exit:
+            more["exit"] = {"seconds": exit["seconds"]}
         line = {"task": ending.task, "gen": ending.place.generation, "to": ending.state, "owner": ending.place.owner}
         return {"event": "finished", **line, **more}
 

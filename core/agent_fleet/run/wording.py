@@ -29,7 +29,8 @@ def of_crew(found: Disbanded, moved: int) -> str:
     """The line of a session that is over."""
     outcome = found.outcome
     back = f", {', '.join(found.returned)} returned" if found.returned else ""
+    said = line(outcome.reason or outcome.result, _LONGEST)
     return (
         f"{found.attempt.id}  session over ({outcome.kind}) after {duration(found.exit.seconds)}:"
-        f" {count(moved, 'task')} reported{back}: {line(outcome.reason or outcome.result, _LONGEST)}"
+        f" {count(moved, 'task')} reported{back}{': ' if said else ''}{said}"
     )
