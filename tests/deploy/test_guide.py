@@ -64,9 +64,9 @@ def site(tmp_path: Path) -> Site:
 
 
 def commands(heading: str) -> list[list[str]]:
-    """The commands below a heading of the guide."""
+    """The commands of fleet below a heading of the guide, but for those that need something installed or set."""
     part = GUIDE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    return [shlex.split(line)[1:] for line in re.findall(r"^\$ (.*)$", part, flags=re.MULTILINE)]
+    return [shlex.split(line)[1:] for line in re.findall(r"^\$ (fleet .*)$", part, flags=re.MULTILINE)]
 
 
 def test_a_list_of_addresses_becomes_a_report(site: Site, address: str) -> None:
