@@ -47,7 +47,7 @@ class Reader(Protocol):
     """Follows one attempt's output, line by line, and judges it at the end. Pure: it opens nothing."""
 
     def feed(self, line: str) -> Iterable[Event]:
-        """The events in one line of output; none for a line that says nothing."""
+        """The events in one line of output; none for a line that says nothing. Not each of very many empty lines is given."""
         ...
 
     def outcome(self, exit: Exit) -> Outcome:

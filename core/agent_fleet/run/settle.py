@@ -27,6 +27,7 @@ from agent_fleet.run.roster import Attempt
 from agent_fleet.run.verdict import Verdict, decide
 
 _LINE = 1 << 22
+_BLANK = 10_000  # empty lines in a row that a reader is given: more say no more, and millions would cost minutes
 
 
 class Settled(NamedTuple):
@@ -190,9 +191,16 @@ def _read(provider: Provider, queue: Queue, attempt: Attempt, task: Task, exit: 
 
 
 def feed_all(reader: Reader, log: str) -> None:
-    """Give a reader the whole log, line by line; a line longer than 4 Mi characters comes in pieces. Raises OSError."""
+    """Give a reader the whole log, line by line. Raises OSError.
+
+    A line longer than 4 Mi characters comes in pieces, and a row of more than 10,000 empty lines is cut to that.
+    """
+    blank = 0
     with logs.open_log(log) as file:
         while line := file.readline(_LINE):
+            blank = blank + 1 if line == "\n" else 0
+            if blank > _BLANK:
+                continue
             for _ in reader.feed(line.rstrip("\n")):
                 pass
 

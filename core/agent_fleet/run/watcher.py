@@ -81,7 +81,7 @@ class Watcher:
             lines.append(self._rest)
             self._rest = b""
         self.heard = time.monotonic()
-        for line in lines:
+        for line in filter(None, lines):  # an empty one shows nothing
             if self.reader is not None:
                 for event in self.reader.feed(line.decode("utf-8", "replace")):
                     if event.kind != "retry":
