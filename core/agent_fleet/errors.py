@@ -15,6 +15,9 @@ NOTHING = 3
 NOT_FOUND = 4
 BUSY = 5
 
+SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
+"""What a call is refused with where this process or this machine has too little of something: it passes when others end."""
+
 CODES: dict[str, tuple[int, str]] = {
     "io_error": (FAULT, "the operating system refused a read or a write"),
     "disk_full": (FAULT, "no space is left for the state directory; nothing was changed"),
@@ -94,4 +97,8 @@ def from_os_error(error: OSError, doing: str) -> FleetError:
         return FleetError("read_only", what, hint="make that file system writable, or keep these files on another one")
     if error.errno in (errno.EACCES, errno.EPERM):
         return FleetError("permission", what, hint="give this user access to the directory, or run as its owner")
+    if error.errno in SHORTAGES:
+        return FleetError(
+            "io_error", what, hint="allow more open files (`ulimit -n`), or let fewer agents work at once"
+        )
     return FleetError("io_error", what, hint="look at the file system, then run the same command again")

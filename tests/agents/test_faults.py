@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,3 +141,32 @@ def test_a_server_that_always_says_429_sees_no_more_calls_than_the_cap_of_the_ru
     calls = sum(n for name, n in server.count()["calls"].items() if name.startswith(f"storm{chosen}-"))
     assert 0 < calls <= (chosen or 300)
     assert lab.counts() == {"inbox": 100}
+
+
+def test_a_host_that_may_open_few_files_has_fewer_seats_and_says_so(tmp_path: Path, server: ApiServer) -> None:
+    lab = Lab(tmp_path, server, config="[throttle]\ncalls = 100\n")
+    lab.batch([f"name=few{n}\nSLEEP 0.1\nSAY found it" for n in range(60)])
+    with lab.host(100, files=64) as host:
+        out, _ = host.communicate(timeout=60)
+    assert host.returncode == 0, out
+    assert b"24 of 100 seats are used, as no more than 64 files may be open" in out
+    assert b"Too many open files" not in out
+    assert lab.counts() == {"done": 60}, out
+
+
+def test_a_shortage_of_files_ends_nothing_and_charges_nobody(tmp_path: Path, server: ApiServer) -> None:
+    """Of 64 files 24 are taken by something else, as tools might: the 24 seats do not all get a connection at once."""
+    lab = Lab(tmp_path, server, config="[throttle]\ncalls = 100\n")
+    tasks = lab.batch([f"name=short{n}\nSLEEP 0.1\nSAY found it" for n in range(60)])
+    pipes = [end for _ in range(12) for end in os.pipe()]
+    try:
+        with lab.host(100, files=64, taken=pipes) as host:
+            out, _ = host.communicate(timeout=60)
+    finally:
+        for end in pipes:
+            os.close(end)
+    assert host.returncode == 0, out
+    assert b"wait" in out and b"Too many open files" in out
+    assert lab.counts() == {"done": 60}, out
+    assert all(len(lab.records(task)) == 1 for task in tasks)
+    assert sum(n for each, n in server.count()["calls"].items() if each.startswith("short")) == 60

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,8 +93,8 @@ model = "{MODEL}"
         first = int(answer.data["first"][1:])
         return [f"t{first + n}" for n in range(len(texts))]
 
-    def host(self, seats: int, **env: str) -> subprocess.Popen[bytes]:
-        """A host of agents without a driver above it."""
+    def host(self, seats: int, *, files: int = 0, taken: Collection[int] = (), **env: str) -> subprocess.Popen[bytes]:
+        """A host without a driver above it. It may have so many files open (0: as many as we), some of which are `taken`."""
         given = {
             "AGENT_ROOT": str(self.root),
             "FLEET_PROVIDER": self.provider,
@@ -103,9 +103,11 @@ model = "{MODEL}"
             "FLEET_SEATS": str(seats),
             **env,
         }
+        bounded = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"] if files else []
         return subprocess.Popen(
-            [sys.executable, "-m", "agent_fleet.agents", "host"],
+            [*bounded, sys.executable, "-m", "agent_fleet.agents", "host"],
             cwd=self.root,
             env=self.environment(**given),
             stdout=subprocess.PIPE,
+            pass_fds=tuple(taken),
         )

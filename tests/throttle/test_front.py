@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ from agent_fleet.errors import FleetError
 from agent_fleet.queue.lock import DirLock
 from agent_fleet.throttle.attempts import Attempts, cap
 from agent_fleet.throttle.front import Throttle
-from agent_fleet.throttle.pool import LEASE, Grant
+from agent_fleet.throttle.pool import LEASE, Grant, Report
 from agent_fleet.throttle.shared import Shared, every
 from agent_fleet.throttle.terms import Terms
 from agent_fleet.throttle.throttles import Throttles
@@ -26,6 +27,7 @@ from support import throttled
 from support.throttled import Server
 
 DEADLINE = 60.0
+FEW_FILES = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 def front(state: Path, attempts: Attempts | None = None, **terms: float) -> Throttle:
@@ -263,7 +265,7 @@ class Broken:
 
 def test_who_waits_is_told_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent_fleet.throttle.front.PATIENCE", 0.05)
-    for error, code in ((None, "busy"), (OSError(28, "No space left on device"), "disk_full")):
+    for error, code in ((None, "busy"), (OSError(28, "No space left on device"), "disk_full"), (FEW_FILES, "io_error")):
 
         async def work(error: Exception | None = error, code: str = code) -> None:
             throttle = Throttle(Broken(error), Terms())
@@ -321,3 +323,56 @@ def test_a_reader_of_the_state_directory_finds_nothing_open_to_others(tmp_path: 
     drive(work())
     for path in [*(tmp_path / "state" / "throttle").rglob("*"), tmp_path / "state" / "throttle"]:
         assert os.stat(path).st_mode & 0o077 == 0
+
+
+class Short(Shared):
+    """A pool that may open nothing a few times, as in a process that has too many files open."""
+
+    fails = 0
+
+    def exchange(self, terms: Terms, name: str, report: Report, draw: float) -> Grant | None:
+        if self.fails:
+            self.fails -= 1
+            raise FEW_FILES
+        return super().exchange(terms, name, report, draw)
+
+
+def test_a_shortage_of_this_process_is_waited_for_and_told_once_each_time(tmp_path: Path) -> None:
+    async def work() -> None:
+        told: list[str] = []
+        source = Short(str(tmp_path), "a", "m")
+        throttle = Throttle(source, Terms(calls=2), tell=told.append)
+        for _ in range(2):
+            source.fails = 4
+            permits = await asyncio.gather(*(throttle.acquire() for _ in range(2)))
+            for permit in permits:
+                throttle.release(permit, "ok")
+            throttle.close()
+        assert told == ["calls wait, as the shared limit cannot be used: Too many open files"] * 2
+        assert source.look().holders == {}
+
+    drive(work())
+
+
+def test_a_failure_that_could_not_be_announced_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        source = Shared(str(tmp_path), "a", "m")
+        throttle = Throttle(source, Terms(calls=4, sample=99))
+        first, second = await throttle.acquire(), await throttle.acquire()
+        fails = [1]
+        announce = source._announce
+
+        def hampered() -> None:
+            if fails[0]:
+                fails[0] -= 1
+                raise FEW_FILES
+            announce()
+
+        monkeypatch.setattr(source, "_announce", hampered)
+        throttle.release(first, "rate_limited")
+        assert fails == [0]
+        await until(lambda: not throttle._seen)
+        assert sum(each.errors for each in source.look().curve.slices) == 1
+        throttle.release(second, "cancelled")
+
+    drive(work())

@@ -23,6 +23,7 @@ from agent_fleet.agents.desk import Desk
 from agent_fleet.agents.dialect import Dialect, Speaks
 from agent_fleet.agents.host import Host, Terms
 from agent_fleet.agents.loop import Agent, Means, NoTools
+from agent_fleet.agents.shortage import Shortage
 from agent_fleet.agents.till import Till
 from agent_fleet.agents.tools import Servers
 from agent_fleet.agents.wire import Wire
@@ -40,6 +41,7 @@ from agent_fleet.throttle.terms import terms as throttle_terms
 from agent_fleet.throttle.throttles import Throttles
 
 _COMMIT = 256  # tasks of one commit at most
+_OWN_FILES = 40  # that a host opens beside the connections of its seats: libraries, locks, records
 
 
 class Setting:
@@ -82,7 +84,7 @@ class Setting:
             owner |= {"task": task, "generation": int(self.environ.get("FLEET_GENERATION") or 0)}
         elif self.worker:
             owner["worker"] = self.worker
-        return Till(stakes, self.table, owner)
+        return Till(stakes, self.table, owner, shortage=Shortage(_note))
 
     def throttles(self) -> Throttles:
         """The limits that all processes of this user share, for the account that this one works under.
@@ -94,7 +96,10 @@ class Setting:
         most = cap(self._planned(), chosen)
         counted = Attempts(place, most, each=0 if chosen else PER_CALL) if self.run else None
         account = self.environ.get("AGENT_FLEET_PROFILE") or self.provider
-        return Throttles(paths.state_dir(self.environ), account, throttle_terms(self.config), counted)
+        return Throttles(paths.state_dir(self.environ), account, throttle_terms(self.config), counted, tell=_note)
+
+    def wire(self, dialect: Dialect) -> Wire:
+        return Wire(dialect, silence=self.config.get("api.silence"), shortage=Shortage(_note))
 
     def _planned(self) -> int:
         """How many tasks the run is for, as far as that is known now."""
@@ -133,12 +138,15 @@ async def _host(setting: Setting) -> Outcome:
     share = parse(setting.environ.get("FLEET_SHARE", ""))
     desk = Desk(setting.queue, setting.config, owner, share, setting.table, setting.provider)
     dialect = setting.dialect()
-    seats = int(setting.environ.get("FLEET_SEATS") or setting.config.get("api.seats"))
-    terms = Terms(seats, dialect.model, setting.config.get("api.tokens"), commit_of(seats, _files()))
+    wanted, files = int(setting.environ.get("FLEET_SEATS") or setting.config.get("api.seats")), _files()
+    seats = seats_of(wanted, files)
+    terms = Terms(seats, dialect.model, setting.config.get("api.tokens"), commit_of(seats, files))
     _say(report.line("started", text=f"{seats} seats"))
+    if seats < wanted:
+        _note(f"{seats} of {wanted} seats are used, as no more than {files} files may be open (`ulimit -n`)")
     servers = Servers(setting.environ)
     throttles, till = setting.throttles(), setting.till()
-    async with Wire(dialect, silence=setting.config.get("api.silence")) as wire:
+    async with setting.wire(dialect) as wire:
         host = Host(desk, setting.means(wire, till, throttles), servers, Assignments(setting.queue), terms, _say)
         _on_term(lambda: host.stop("the run stopped it"))
         try:
@@ -157,7 +165,7 @@ async def _one(setting: Setting, path: str) -> Outcome:
     own = Budget(tokens=told.get("tokens"), turns=told.get("turns"))
     throttles, till = setting.throttles(), setting.till()
     _say(report.line("started", text=""))
-    async with Wire(dialect, silence=setting.config.get("api.silence")) as wire:
+    async with setting.wire(dialect) as wire:
         agent = Agent(
             setting.means(wire, till, throttles, setting.deployment),
             Allowance(own.tokens or setting.config.get("api.tokens") or None, own.turns),
@@ -176,7 +184,7 @@ async def _one(setting: Setting, path: str) -> Outcome:
             throttles.close()
             await till.close()
             _say(report.used("", agent.usage))
-    kind: Any = {"suspended": "budget", "broke": "budget"}.get(end.kind, end.kind)
+    kind: Any = {"suspended": "budget", "broke": "budget", "unable": "failed"}.get(end.kind, end.kind)
     return Outcome(kind=kind, reason=end.reason, result=end.text, session=end.session)
 
 
@@ -197,9 +205,18 @@ def _files() -> int:
     return sys.maxsize if most == resource.RLIM_INFINITY else most
 
 
+def seats_of(wanted: int, files: int) -> int:
+    """How many seats a process may have that may have so many files open: each has a connection."""
+    return max(1, min(wanted, files - _OWN_FILES))
+
+
 def commit_of(seats: int, files: int) -> int:
     """How many tasks are put on record at once by a process that may have so many files open, of which each seat needs one."""
     return max(1, min(_COMMIT, (files - seats) // 4))
+
+
+def _note(text: str) -> None:
+    _say(report.line("retry", text=text))
 
 
 def _say(text: str) -> None:

@@ -36,6 +36,17 @@ class Closing(NamedTuple):
     more: Mapping[str, Any]
 
 
+class Opening(NamedTuple):
+    """What an attempt begins with: what is left of the tokens and turns of its task, the person's answers, and what earlier
+    attempts came to.
+    """
+
+    tokens: int | None
+    turns: int | None
+    answers: Sequence[str] = ()
+    earlier: Sequence[str] = ()
+
+
 class Desk:
     """One a process, for one owner: the process itself."""
 
@@ -85,10 +96,10 @@ class Desk:
             self._next_reclaim = now + _RECLAIM
             lease.reclaim(self.queue, lapse=self._config.get("queue.lapse"))
 
-    def allowed(self, claimed: Claimed, tokens: int) -> tuple[int | None, int | None]:
-        """(tokens, turns) that are left for this attempt: what the task may use, less what its former ones did.
+    def opening(self, claimed: Claimed, tokens: int) -> Opening:
+        """What this attempt begins with. `tokens` is what an agent may use where the task and the project say nothing.
 
-        `tokens` is what an agent may use where the task and the project say nothing.
+        The records of former attempts are read, where there were any.
         """
         get = self._config.get
         own = claimed.body.get("budget", {})
@@ -97,16 +108,13 @@ class Desk:
             budget.Limits(tokens=get("budget.task_tokens") or None, turns=get("budget.task_turns") or None),
         )
         if claimed.generation == 1:
-            return limits.tokens or tokens or None, limits.turns
+            return Opening(limits.tokens or tokens or None, limits.turns)
         past = spent_on(self.queue, self._table, claimed.task).usage
         left = limits.tokens - past.tokens if limits.tokens else tokens or None
-        return left, None if limits.turns is None else limits.turns - past.turns
-
-    def told(self, claimed: Claimed) -> tuple[list[str], list[str]]:
-        """(answers of the person, what earlier attempts came to)."""
-        if claimed.generation == 1:
-            return [], []
-        return records.answers(self.queue, claimed.task), records.earlier(self.queue, claimed.task)
+        turns = None if limits.turns is None else limits.turns - past.turns
+        return Opening(
+            left, turns, records.answers(self.queue, claimed.task), records.earlier(self.queue, claimed.task)
+        )
 
     def settle(self, closings: Sequence[Closing]) -> list[Fate]:
         """Put outcomes on record and move the tasks, all by one commit; returns what became of each (see `conclusion`)."""

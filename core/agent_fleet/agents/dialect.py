@@ -13,13 +13,19 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from agent_fleet.model import Usage
 
 Stop = Literal["end", "tools", "length", "refused"]
-FaultKind = Literal["limit", "overload", "auth", "refused", "failed"]
+FaultKind = Literal["limit", "overload", "auth", "unable", "refused", "failed"]
+"""`unable` is a lack of our own, of which the server has heard nothing."""
 Ending = Literal[
     "ok", "rate_limited", "overloaded", "server_error", "timeout", "broken", "refused", "auth", "cancelled"
 ]
 """How a call ended, for whoever paces calls; `cancelled` is one that we gave up ourselves, and says nothing of the server."""
 
-_ENDINGS: dict[FaultKind, Ending] = {"limit": "rate_limited", "overload": "server_error", "auth": "auth"}
+_ENDINGS: dict[FaultKind, Ending] = {
+    "limit": "rate_limited",
+    "overload": "server_error",
+    "auth": "auth",
+    "unable": "cancelled",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

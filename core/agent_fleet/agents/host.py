@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from agent_fleet.agents import report
 from agent_fleet.agents.allowance import Allowance
 from agent_fleet.agents.convoy import Convoy
-from agent_fleet.agents.desk import Closing, Desk, is_used
+from agent_fleet.agents.desk import Closing, Desk, Opening, is_used
 from agent_fleet.agents.loop import Agent, End, Kit, Means
+from agent_fleet.agents.shortage import Shortage
 from agent_fleet.agents.till import Drawer
 from agent_fleet.agents.work import SYSTEM, Order, Orders, plain_prompt, verdict
-from agent_fleet.errors import FleetError
-from agent_fleet.model import Outcome
+from agent_fleet.errors import FleetError, from_os_error
+from agent_fleet.model import Outcome, OutcomeKind
 from agent_fleet.queue.claim import Claimed
 from agent_fleet.queue.store import Place
 
@@ -26,6 +28,7 @@ _TELL = 0.5  # seconds between two writes of the report
 _BATCH = 64  # tasks of one look at the inbox: the first agents start while the others are still claimed
 _ADVICES = 2  # times that an agent is told what is missing before it is taken at its word
 _WALLS = ("limit", "overload", "auth")
+_SHORT = ("broke", "unable")  # ends of agents after which no other could do more
 
 
 class Kits(Protocol):
@@ -65,6 +68,7 @@ class Host:
         self._seated: set[asyncio.Task[None]] = set()
         self._lines: list[str] = []
         self._news = asyncio.Event()
+        self._shortage = Shortage(lambda text: self._tell(report.line("retry", text=text)))
         self._stopped = ""  # why no more is claimed
         self._end = Outcome(kind="done")
         self.moved = 0
@@ -102,7 +106,10 @@ class Host:
         """Fill the empty seats as far as there are tasks; returns how many were taken."""
         taken = 0
         while not self._stopped and (free := self._terms.seats - len(self._seated)) > 0:
-            claimed = await self._in_thread(self._desk.claim, min(free, _BATCH))
+            try:
+                claimed = await self._patiently(self._desk.claim, min(free, _BATCH))
+            except OSError as error:
+                raise from_os_error(error, "cannot claim") from None
             taken += len(claimed)
             for each in claimed:
                 seat = asyncio.create_task(self._sit(each))
@@ -125,8 +132,8 @@ class Host:
         agent: Agent | None = None
         key = f"{claimed.task}.g{claimed.generation}"
         try:
-            order = self._orders.of(claimed.body)
-            agent, prompt, nonce = await self._agent(claimed, order, key)
+            order, opening = await self._patiently(self._opened, claimed)
+            agent, prompt, nonce = await self._agent(claimed, order, opening, key)
             end = await agent.work(prompt)
         except asyncio.CancelledError:
             await self._return(claimed, agent, key, self._stopped or "its host was stopped")
@@ -138,8 +145,13 @@ class Host:
                 return
             broken = Outcome(kind="failed", reason=error.message)
             await _whole(self._report(claimed, agent, key, self._settle(claimed, broken, {}, 0.0, key)))
+        except OSError as error:  # a lack of this machine's, which another task would meet too
+            told = from_os_error(error, f"{claimed.task} could not be begun")
+            await self._return(claimed, agent, key, told.message)
+            self._wind_down(Outcome(kind="failed", reason=f"{told.message} ({told.hint})"))
         else:
-            await _whole(self._report(claimed, agent, key, self._conclude(claimed, end, nonce, key)))
+            deed = self._conclude(claimed, end, nonce, key, is_ordered=order is not None)
+            await _whole(self._report(claimed, agent, key, deed))
 
     async def _report(self, claimed: Claimed, agent: Agent | None, key: str, deed: Coroutine[Any, Any, None]) -> None:
         """Bring an outcome to the queue. Where that cannot be done the task goes back, and its usage is told all the same."""
@@ -151,8 +163,11 @@ class Host:
             await self._return(claimed, agent, key, f"its outcome could not be written: {error.strerror}")
             self._wind_down(Outcome(kind="failed", reason=f"the queue cannot be written: {error.strerror}"))
 
-    async def _agent(self, claimed: Claimed, order: Order | None, key: str) -> tuple[Agent, str, str]:
-        tokens, turns = self._desk.allowed(claimed, self._terms.tokens)
+    def _opened(self, claimed: Claimed) -> tuple[Order | None, Opening]:
+        """What is read of a task before it is begun."""
+        return self._orders.of(claimed.body), self._desk.opening(claimed, self._terms.tokens)
+
+    async def _agent(self, claimed: Claimed, order: Order | None, opening: Opening, key: str) -> tuple[Agent, str, str]:
         kit = await self._kits.kit(order.servers if order else {})
         model = claimed.body.get("model", "") or self._terms.model
         if not model:
@@ -167,45 +182,53 @@ class Host:
 
         agent = Agent(
             self._means._replace(till=self._drawer(claimed)),
-            Allowance(tokens, turns),
+            Allowance(opening.tokens, opening.turns),
             model=model,
             system=SYSTEM,
             kit=kit,
             advise=advise,
             told=lambda usage: self._tell(report.used(key, usage)),
         )
-        answers, earlier = self._desk.told(claimed)
-        return agent, *plain_prompt(claimed.body, answers, earlier)
+        return agent, *plain_prompt(claimed.body, opening.answers, opening.earlier)
 
     def _drawer(self, claimed: Claimed) -> Drawer:
         return self._means.till.of(claimed.body.get("run", ""))
 
     # ------------------------------------------------------------------------------------------------------- ends
 
-    async def _conclude(self, claimed: Claimed, end: End, nonce: str, key: str) -> None:
+    async def _conclude(self, claimed: Claimed, end: End, nonce: str, key: str, *, is_ordered: bool) -> None:
         """What an agent's end does to its task: what it wrote for an order is kept, whatever ended it but a wall."""
-        if end.kind in _WALLS or (end.kind == "broke" and not (self._orders.of(claimed.body) and end.text)):
+        if end.kind in _WALLS or (end.kind in _SHORT and not (is_ordered and end.text)):
             self._tell(report.used(key, end.usage))
             await self._back(claimed, end)
             return
-        more = {"suspended": end.reason} if end.kind in ("suspended", "broke") else {}
+        more = {"suspended": end.reason} if end.kind in ("suspended", *_SHORT) else {}
         await self._settle(claimed, _outcome(end, nonce), more, end.cost, key)
-        if end.kind == "broke":
-            self._wind_down(Outcome(kind="budget", reason=end.reason))
+        if end.kind in _SHORT:
+            self._wind_down(Outcome(kind=_closing(end), reason=end.reason))
 
     async def _back(self, claimed: Claimed, end: End) -> None:
-        """A wall of the account, or of the run's money: the task goes back, and no other is claimed."""
+        """A wall of the account or of the run's money, or a lack of ours: the task goes back, and no other is claimed."""
         await self._in_thread(self._desk.give_back, claimed, end.reason)
         resets = time.time() + end.after if end.after else None
-        kind: Any = end.kind if end.kind in _WALLS else "budget"
-        self._wind_down(Outcome(kind=kind, reason=end.reason, resets_at=resets))
+        self._wind_down(Outcome(kind=_closing(end), reason=end.reason, resets_at=resets))
 
     async def _settle(self, claimed: Claimed, outcome: Outcome, more: Mapping[str, Any], cost: float, key: str) -> None:
-        await self._closings.join(Closing(claimed, outcome, more))
+        closing = Closing(claimed, outcome, more)
+        await self._shortage.outlast("ends of tasks", lambda: self._put_on_record(closing))
         if cost:
             self._drawer(claimed).recorded(cost)
         self._tell(report.recorded(key))
         self.moved += 1
+
+    async def _put_on_record(self, closing: Closing) -> None:
+        """Raises OSError only where the task stayed where it was, so that this may be tried again."""
+        try:
+            await self._closings.join(closing)
+        except OSError as error:
+            if os.path.lexists(closing.claimed.path):
+                raise
+            raise from_os_error(error, f"the end of {closing.claimed.task} may not be on disk") from None
 
     async def _return(self, claimed: Claimed, agent: Agent | None, key: str, why: str) -> None:
         if agent is not None and is_used(agent.usage):
@@ -222,6 +245,10 @@ class Host:
 
     async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(call, *arguments))
+
+    async def _patiently(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """In a thread, and again while this process has too little of something: each seat that ends gives back what it had."""
+        return await self._shortage.outlast("tasks", lambda: self._in_thread(call, *arguments))
 
     def _tell(self, text: str) -> None:
         self._lines.append(text)
@@ -248,10 +275,16 @@ async def _whole(deed: Coroutine[Any, Any, None]) -> None:
         raise
 
 
+def _closing(end: End) -> OutcomeKind:
+    """How a session ends on account of how one of its agents did."""
+    kinds: dict[str, OutcomeKind] = {"broke": "budget", "unable": "failed"}
+    return kinds.get(end.kind) or cast("OutcomeKind", end.kind)
+
+
 def _outcome(end: End, nonce: str) -> Outcome:
     """What an agent's own end is worth."""
     common: dict[str, Any] = {"session": end.session, "usage": end.usage}
-    if end.kind in ("suspended", "broke"):
+    if end.kind in ("suspended", *_SHORT):
         return Outcome(kind="budget", reason=end.reason, result=end.text, **common)
     if end.kind != "done":
         kind: Any = end.kind

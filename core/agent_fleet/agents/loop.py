@@ -32,7 +32,7 @@ from agent_fleet.agents.till import Broke, Drawer, Stake
 from agent_fleet.errors import FleetError
 from agent_fleet.model import Usage
 
-Kind = Literal["done", "suspended", "broke", "limit", "overload", "auth", "refused", "failed"]
+Kind = Literal["done", "suspended", "broke", "limit", "overload", "auth", "unable", "refused", "failed"]
 
 _GO_ON = "Your answer was cut at its length. Go on exactly where it ended, without a word about that."
 _LONGEST_WAIT = 60.0  # seconds; a server that wants a longer one is left alone by all of us
@@ -153,7 +153,8 @@ class Agent:
             end.after = fault.after
             return end
         except FleetError as error:
-            return self._end("limit" if error.code == "busy" else "broke", error.message)
+            kind: Kind = {"busy": "limit", "refused": "broke"}.get(error.code, "unable")  # type: ignore[assignment]
+            return self._end(kind, error.message)
 
     async def _next(self, said: Said) -> End | Message:
         """What comes after a message of the model: its end, or what it is told."""

@@ -13,7 +13,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
+from agent_fleet.agents.shortage import Shortage
 from agent_fleet.errors import FleetError, from_os_error
 from agent_fleet.model import Usage
 from agent_fleet.prices import Table, cost_of
@@ -53,12 +55,19 @@ class Till:
     """One a process. `owner` is what its holdings say of it: its identity, run, and worker or attempt."""
 
     def __init__(
-        self, stakes: Stakes, table: Table, owner: Mapping[str, str | int], *, clock: Callable[[], float] = time.time
+        self,
+        stakes: Stakes,
+        table: Table,
+        owner: Mapping[str, str | int],
+        *,
+        clock: Callable[[], float] = time.time,
+        shortage: Shortage | None = None,
     ) -> None:
         self._stakes = stakes
         self._table = table
         self._owner = owner
         self._clock = clock
+        self._shortage = shortage or Shortage()
         self._purses: dict[str, _Purse] = {}
         self._changed = asyncio.Event()
         self._exchanging: asyncio.Task[None] | None = None
@@ -131,8 +140,8 @@ class Till:
             self._changed.clear()
             asks = self._asks()
             try:
-                told = asyncio.to_thread(self._stakes.exchange, list(asks.values()))
-                replies = dict(zip(asks, await told, strict=True))
+                exchanged = partial(asyncio.to_thread, self._stakes.exchange, list(asks.values()))
+                replies = dict(zip(asks, await self._shortage.outlast("calls", exchanged), strict=True))
             except FleetError as error:
                 return self._refuse(error)
             except OSError as error:

@@ -6,25 +6,32 @@ The library is aiohttp; why it and no vendor's kit is in docs/decisions/0006-api
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from agent_fleet.agents.dialect import Dialect, Fault, Hearing, Request
+from agent_fleet.agents.shortage import Shortage
 from agent_fleet.agents.sse import Events
-from agent_fleet.errors import FleetError
+from agent_fleet.errors import SHORTAGES, FleetError
 
 _CONNECT = 30.0  # seconds
+_IDLE = 4.0  # seconds for which a connection is kept that nobody uses, and at most twice that
 _MOST_OF_A_FAULT = 1 << 16  # bytes of an error's body that are read
 
 
 class Wire:
-    """Use it as an asynchronous context. `silence` is how many seconds a stream may say nothing."""
+    """Use it as an asynchronous context. `silence` is how many seconds a stream may say nothing.
 
-    def __init__(self, dialect: Dialect, *, silence: float) -> None:
+    `shortage` waits where no connection can be opened for want of something here.
+    """
+
+    def __init__(self, dialect: Dialect, *, silence: float, shortage: Shortage | None = None) -> None:
         self.dialect = dialect
         self._silence = silence
+        self._shortage = shortage or Shortage()
         self._session: Any = None
         self._proxies: dict[str, str | None] = {}
 
@@ -38,7 +45,8 @@ class Wire:
                 hint="pip install 'agent-fleet[api]' where fleet is installed",
             ) from None
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),  # how many calls there may be is the throttle's business
+            # how many calls there may be is the throttle's business; an idle connection is a file that something else may need
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_IDLE),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=self._silence),
             cookie_jar=aiohttp.DummyCookieJar(),
         )
@@ -60,13 +68,7 @@ class Wire:
         if request.url not in self._proxies:
             self._proxies[request.url] = proxy_for(request.url)
         try:
-            async with self._session.post(
-                request.url,
-                data=request.body,
-                headers=request.headers,
-                allow_redirects=False,
-                proxy=self._proxies[request.url],
-            ) as answer:
+            async with await self._shortage.outlast("calls", partial(self._opened, request)) as answer:
                 if answer.status != 200:
                     raise await self._fault(answer)
                 events = Events()
@@ -76,9 +78,21 @@ class Wire:
                         written += hearing.feed(event, data)
                     watch(written)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if isinstance(error, OSError) and error.errno in SHORTAGES:
+                raise Fault("unable", f"no connection could be opened: {_why(error)}") from None
             late = isinstance(error, TimeoutError)
             why = "no answer in time" if late else f"the connection failed: {_why(error)}"
             raise Fault("overload", why, again=True, ending="timeout" if late else "broken") from None
+
+    async def _opened(self, request: Request) -> Any:
+        """The beginning of an answer. Only a connection can be wanting, so nothing was sent by what is tried again."""
+        return await self._session.post(
+            request.url,
+            data=request.body,
+            headers=request.headers,
+            allow_redirects=False,
+            proxy=self._proxies[request.url],
+        )
 
     async def _fault(self, answer: Any) -> Fault:
         headers = {name.lower(): value for name, value in answer.headers.items()}

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any
 
-from agent_fleet.errors import FleetError
+from agent_fleet.errors import SHORTAGES, FleetError
 
 FEW = 16  # files or directories that are synced one by one; more of them by one sync of their file system
 _MAX_BODY = 64 * 1024 * 1024
 # A shortage in this process says nothing about the file.
-_SHORTAGE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.ESTALE)
+_SHORTAGE = (*SHORTAGES, errno.EINTR, errno.ESTALE)
 _TRIES = 100  # times that a file is opened anew which was replaced between its opening and the look at it
 _STAYS = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
 

@@ -18,14 +18,15 @@ from typing import Protocol
 
 from agent_fleet import identity
 from agent_fleet.accounts.vault import uptime
-from agent_fleet.errors import FleetError, from_os_error
+from agent_fleet.errors import SHORTAGES, FleetError, from_os_error
 from agent_fleet.throttle import pool
 from agent_fleet.throttle.attempts import Attempts
 from agent_fleet.throttle.pool import Grant, Report
 from agent_fleet.throttle.terms import CONGESTED, Ending, Observation, Terms
 
-PATIENCE = 30.0
-_RETRY = 0.004
+PATIENCE = 30.0  # seconds
+_RETRY = 0.004  # seconds
+_SHORT = 0.1  # seconds until it is tried again to open what too many open files keep from being opened
 _TRIES = 100
 
 
@@ -70,13 +71,15 @@ class Call:
 class Throttle:
     """The permits of this process for one account and model. It belongs to the event loop in which it is first waited for.
 
-    `attempts` is the cap on the calls of the run, if there is one. `random` gives numbers from 0 to 1.
+    `attempts` is the cap on the calls of the run, if there is one. `random` gives numbers from 0 to 1. `tell` hears, once each
+    time, what all calls have to wait for although no limit keeps them.
     """
 
     source: Source
     terms: Terms
     attempts: Attempts | None = None
     random: Callable[[], float] = random.random
+    tell: Callable[[str], None] = lambda _: None
     _name: str = field(default_factory=lambda: f"{identity.identity_of()}/{os.urandom(4).hex()}")
     _waiting: deque[asyncio.Future[Permit]] = field(default_factory=deque)
     _seen: list[Observation] = field(default_factory=list)
@@ -273,7 +276,10 @@ class Throttle:
             self._fail(error)
             return
         except OSError as error:
-            self._fail(from_os_error(error, "cannot use the shared limit"))
+            if error.errno in SHORTAGES:
+                self._again(uptime(), error)
+            else:
+                self._fail(from_os_error(error, "cannot use the shared limit"))
             return
         if grant is None:
             self._again(uptime())
@@ -308,20 +314,18 @@ class Throttle:
             )
         return found is not None
 
-    def _again(self, now: float) -> None:
-        """Another process has the lock: come back in a few milliseconds, but not for ever."""
+    def _again(self, now: float, shortage: OSError | None = None) -> None:
+        """Another process has the lock, or this one has too little of something, which calls that end may free: come back in some
+        milliseconds, but not for ever.
+        """
+        if shortage is not None and not self._stuck:
+            self.tell(f"calls wait, as the shared limit cannot be used: {shortage.strerror}")
         self._stuck = self._stuck or now
         if now > self._stuck + PATIENCE:
             self._stuck = 0.0
-            self._fail(
-                FleetError(
-                    "busy",
-                    f"another process has held the shared limit for {PATIENCE:.0f} s",
-                    hint="look for a stopped fleet process",
-                )
-            )
+            self._fail(_stuck_for_long(shortage))
             return
-        self._ask(_RETRY * (0.25 + self.random()))
+        self._ask((_RETRY if shortage is None else _SHORT) * (0.25 + self.random()))
 
     def _fail(self, error: FleetError) -> None:
         while self._waiting:
@@ -330,3 +334,13 @@ class Throttle:
                 self._queued -= 1
                 future.set_exception(error)
         self._is_known = False
+
+
+def _stuck_for_long(shortage: OSError | None) -> FleetError:
+    if shortage is not None:
+        return from_os_error(shortage, f"cannot use the shared limit for {PATIENCE:.0f} s")
+    return FleetError(
+        "busy",
+        f"another process has held the shared limit for {PATIENCE:.0f} s",
+        hint="look for a stopped fleet process",
+    )

@@ -60,9 +60,9 @@ class Shared:
                     self._swept = now
                     self._sweep(pool, now)
                 grant = pool.exchange(terms, name, report, now, draw)
-                self._write(descriptor, pool)
                 if pool.news != news:
-                    self._announce()
+                    self._announce()  # first, as it may lack a descriptor: what is not written is handed in again
+                self._write(descriptor, pool)
                 return grant
         except FleetError as error:
             if error.code == "busy":

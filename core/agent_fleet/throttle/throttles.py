@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from agent_fleet.throttle.attempts import Attempts
 from agent_fleet.throttle.front import Throttle
 from agent_fleet.throttle.shared import Shared
@@ -9,19 +11,30 @@ from agent_fleet.throttle.terms import Terms
 
 
 class Throttles:
-    """Throttles by model, made when they are first asked for. `state` is the state directory of the user."""
+    """Throttles by model, made when they are first asked for. `state` is the state directory of the user; `tell` is theirs."""
 
-    def __init__(self, state: str, account: str, terms: Terms, attempts: Attempts | None = None) -> None:
+    def __init__(
+        self,
+        state: str,
+        account: str,
+        terms: Terms,
+        attempts: Attempts | None = None,
+        *,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self.state = state
         self.account = account
         self.terms = terms
         self.attempts = attempts
+        self.tell = tell
         self._made: dict[str, Throttle] = {}
 
     def of(self, model: str) -> Throttle:
         """The throttle for calls to a model. Raises FleetError if its directory cannot be used."""
         if model not in self._made:
-            self._made[model] = Throttle(Shared(self.state, self.account, model), self.terms, self.attempts)
+            self._made[model] = Throttle(
+                Shared(self.state, self.account, model), self.terms, self.attempts, tell=self.tell
+            )
         return self._made[model]
 
     def close(self) -> None:
