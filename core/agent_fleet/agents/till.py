@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 
 from agent_fleet.agents.shortage import Shortage
 from agent_fleet.errors import FleetError, from_os_error
@@ -23,6 +24,7 @@ from agent_fleet.run.holdings import Holding
 from agent_fleet.run.stakes import Ask, Reply, Stakes
 
 _AGAIN = 0.25  # seconds until a call that waits for others is asked for again
+_AT_ONCE = 64  # calls of one exchange: where money is short most wait, and each exchange would name them all
 
 
 class Broke(Exception):  # noqa: N818 - nothing is wrong: the money is used up
@@ -160,11 +162,12 @@ class Till:
                 purse.wishes.popleft()  # whoever wanted it was stopped meanwhile
             mine = Holding(kind="calls", deployment=name, staked=purse.staked, spent=purse.spent, **self._owner)  # type: ignore[arg-type]  # its fields
             key = f"{self._owner['owner']}/{name}"
-            found[name] = Ask(key, mine, tuple(wish.amount for wish in purse.wishes))
+            found[name] = Ask(key, mine, tuple(wish.amount for wish in islice(purse.wishes, _AT_ONCE)))
         return found
 
     def _served(self, purse: _Purse, reply: Reply) -> bool:
-        """Give out what was granted; whether somebody who cannot have it was told so, which makes way for the next one."""
+        """Give out what was granted; whether the next one may be asked for at once: all of it was granted, or who cannot have it
+        was told so."""
         for amount in reply.granted:
             wish = purse.wishes.popleft()
             purse.staked += amount
@@ -174,7 +177,7 @@ class Till:
             else:
                 wish.granted.set_result(Stake(amount))
         if not reply.why or reply.waits or not purse.wishes:
-            return False
+            return bool(purse.wishes) and not reply.why
         wish = purse.wishes.popleft()
         if not wish.granted.done():
             wish.granted.set_exception(Broke(reply.why))
