@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 
 import pytest
 
 from agent_fleet.aggregate.outputs import Output
 from agent_fleet.aggregate.pipeline import Settings, aggregate
+from agent_fleet.aggregate.sampling import rank
 from agent_fleet.aggregate.verification import Inspection, Opinion, Terms
 from agent_fleet.errors import FleetError
 
@@ -112,3 +114,39 @@ def test_opinions_on_what_was_not_asked_do_not_count() -> None:
 def test_terms_that_no_sample_can_meet_are_refused(terms: Terms) -> None:
     with pytest.raises(FleetError):
         Inspection(terms, SECOND)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_check_that_is_said_to_fail_fails_however_the_rest_comes_out(seed: int) -> None:
+    """Over any end that the work may still take: which of the others are answered, and that all of these are right."""
+    dice = random.Random(seed)
+    asked = dice.randint(5, 150)
+    names = [f"i{number}" for number in range(asked)]
+    wrong = set(dice.sample(names, round(asked * dice.random())))
+    places = {name: place for place, name in enumerate(sorted(names, key=lambda name: rank("one", name)), 1)}
+    dice.shuffle(names)
+    answered = names[: dice.randint(1, asked)]
+    seen = [name for name in answered if name in wrong]
+    inspection = Inspection(Terms(seed="one"), SECOND)
+    is_lost = inspection.fails([places[name] for name in seen], len(answered), asked)
+    for _ in range(10):
+        rest = [name for name in names if name not in answered]
+        end = answered + dice.sample(rest, dice.randint(0, len(rest)))
+        final = Inspection(Terms(seed="one"), SECOND)
+        for name in end:
+            final.offer(Output(task="t", items=(name,), provider="one", value=name), name)
+        standing = final.weigh(Opinion(key, key not in seen) for key in final.sample()).standing
+        assert not is_lost or standing == "failed"
+    if len(answered) == asked:
+        assert is_lost == (standing == "failed"), "once all is answered the two are the same"
+
+
+def test_what_is_drawn_does_not_depend_on_what_is_answered() -> None:
+    def sample(word: str, count: int) -> list[str]:
+        inspection = Inspection(Terms(seed="one"), SECOND)
+        for number in range(count):
+            inspection.offer(Output(task=word, items=(f"i{number}",), value=word), f"{word}.{number}")
+        return [key.partition(".")[2] for key in inspection.sample()]
+
+    assert sample("right", 300) == sample("wrong", 300)
+    assert set(sample("right", 299)) - set(sample("right", 300)) <= {sample("right", 299)[-1]}

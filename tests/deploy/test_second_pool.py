@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agent_fleet.aggregate.outputs import Output
+from agent_fleet.aggregate.sampling import plan
 from agent_fleet.aggregate.verification import Opinion
 from agent_fleet.config import load
 from agent_fleet.deploy.answers import Answer
@@ -38,8 +39,8 @@ def lines(count: int, wrong: int) -> bytes:
     return "\n".join(f"{'wrong' if wrong and n % wrong == 0 else 'right'}-{n}" for n in range(count)).encode()
 
 
-def deploy(site: Site, given: bytes, *options: str, status: int = 0) -> dict[str, Any]:
-    arguments = ("deploy", "--task", "Turn it round", "--inputs", "-", *ROOM, *options)
+def deploy(site: Site, given: bytes, *options: str, status: int = 0, task: str = "Turn it round") -> dict[str, Any]:
+    arguments = ("deploy", "--task", task, "--inputs", "-", *ROOM, *options)
     return site.json(*arguments, stdin=given, status=status)
 
 
@@ -217,3 +218,34 @@ def test_a_program_names_the_second_pool_too(tmp_path: Path, monkeypatch: pytest
     assert (found.verification.standing, found.verification.checked) == ("passed", 2)
     with pytest.raises(FleetError, match="verify has no 'pol'"):
         fleet.decompose("Turn it round", inputs=["ab"], verify={"pol": "x"})
+
+
+def test_a_pool_that_is_bad_is_found_while_it_works_and_gets_no_more_parts(tmp_path: Path) -> None:
+    with serving() as server:
+        lab = Lab(tmp_path, server, config="[api]\nseats = 3\n")
+        options = ("--agents", "3", "--parts", "100", "--verify-model", OTHER, "--seed", "one")
+        told = deploy(lab, lines(300, 2), *options, status=1, task="Turn it round\nSLEEP 0.1")
+        check = told["verification"]
+        assert check["standing"] == "failed"
+        assert check["wrong"] > check["allowed"]
+        assert told["verdict"].startswith("no verdict: only")
+        assert told["why"] == f"{check['wrong']} of {check['checked']} checked answers are wrong"
+        assert server.count()["models"][MODEL] < 100, "not every part was given out"
+        assert lab.counts()["inbox"] > 0
+        calls = server.calls
+        again = lab.json("resume-run", "d1", *ROOM, status=1)
+        assert again["verification"]["standing"] == "failed"
+        assert server.calls == calls
+        assert lab.is_clean()
+
+
+def test_what_is_drawn_during_the_work_is_part_of_the_final_sample(tmp_path: Path) -> None:
+    site = checked_by_clerks(tmp_path)
+    options = ("--agents", "4", "--parts", "20", "--verify-provider", "auditor", "--seed", "one")
+    told = deploy(site, lines(60, 0), *options)
+    orders = checks(site)
+    drawn = [item["id"] for order in orders for item in order["items"]]
+    size = plan(60, tolerated=0.05, found=0.2, confidence=0.95).size
+    assert len(drawn) == len(set(drawn)) == told["verification"]["checked"] == size
+    who = [site.record(event["task"])["provider"] for event in site.events("finished")]
+    assert "auditor" in who[: -len(orders)], "the first check ended before the last part"

@@ -73,20 +73,23 @@ def interval(population: int, size: int, wrong: int, confidence: float) -> tuple
     return low / population, max(low, high) / population
 
 
+def rank(seed: str, lot: str) -> int:
+    """The place of a lot in the order that is drawn from the seed: a keyed digest of it, so that nothing else has a say in it."""
+    key = hashlib.sha256(seed.encode()).digest()
+    return int.from_bytes(hashlib.blake2b(lot.encode("utf-8", "surrogatepass"), key=key, digest_size=8).digest())
+
+
 class Sampler:
     """Keeps the `size` names that come first in an order drawn from the seed: the same ones in whatever order they are offered."""
 
     def __init__(self, seed: str, size: int) -> None:
-        self._seed = seed.encode()
+        self._seed = seed
         self._size = size
         self._kept: list[tuple[int, str]] = []
 
-    def offer(self, name: str) -> None:
-        """Consider one name, each once."""
-        rank = hashlib.blake2b(
-            name.encode("utf-8", "surrogatepass"), key=hashlib.sha256(self._seed).digest(), digest_size=8
-        )
-        entry = (-int.from_bytes(rank.digest()), name)
+    def offer(self, name: str, lot: str = "") -> None:
+        """Consider one name, each once; `lot` is what is drawn for it, by default the name itself."""
+        entry = (-rank(self._seed, lot or name), name)
         if len(self._kept) < self._size:
             heapq.heappush(self._kept, entry)
         elif self._kept:

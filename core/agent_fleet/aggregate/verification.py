@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from agent_fleet.aggregate.outputs import Output
 from agent_fleet.aggregate.sampling import ENDLESS, MOST, Plan, Sampler, interval, plan, roughly
 from agent_fleet.errors import FleetError
+
+_EFFORT = 10**7  # squares of sizes of planned samples, over all of them: about two seconds
 
 Standing = Literal["not checked", "passed", "failed", "unproved"]
 
@@ -101,10 +103,12 @@ class Inspection:
         self._sampler = Sampler(terms.seed, self._plan(ENDLESS).size)
 
     def offer(self, output: Output, key: str) -> None:
-        """Consider one valid answer; what the checker made itself is left out."""
+        """Consider one valid answer; what the checker made itself is left out. It is drawn by what was asked, not by what it says:
+        whether an item is in the sample is known before it is answered.
+        """
         if output.maker != self._checker:
             self._population += 1
-            self._sampler.offer(key)
+            self._sampler.offer(key, "\n".join(output.items))
 
     def sample(self) -> tuple[str, ...]:
         """The keys of the answers to check."""
@@ -138,6 +142,23 @@ class Inspection:
             allowed=most,
             terms=self._terms,
         )
+
+    def fails(self, places: Sequence[int], answered: int, asked: int) -> bool:
+        """Whether the check fails however the rest is answered and checked. `places` are those of the wrong answers in the order
+        drawn over all that was `asked`, from 1; so many are `answered`, and between these and `asked` will be in the end.
+
+        What is never answered only brings others forward, so a wrong answer is in every sample that reaches its place. Where to
+        know that would take longer than a moment, it is not said.
+        """
+        size, most = self._plan(asked).size, self._plan(asked).most
+        if sum(place <= size for place in places) <= most or (asked - answered) * size**2 > _EFFORT:
+            return False
+        plans = map(self._plan, range(max(1, answered), asked + 1))
+        return all(sum(place <= plan.size for place in places) > plan.most for plan in plans)
+
+    def planned(self, population: int) -> int:
+        """The size of the sample of so many answers."""
+        return self._plan(population).size if population else 0
 
     def _plan(self, population: int) -> Plan:
         if population not in self._plans:

@@ -1,7 +1,8 @@
 """A second pool looks at a random sample of the answers: which ones, as orders like any other, and what its verdicts come to.
 
-The sample is drawn by the deployment's own seed from the answers that are there once nobody works on the deployment. An answer that
-came later, or has changed, is drawn and checked by itself; a verdict on another answer than the one that counts says nothing.
+The order in which items are drawn is fixed by the deployment's own seed before anything is answered. A third of the sample is given
+to the second pool as soon as it is answered, while others work; the rest once nobody works on the deployment. A verdict on another
+answer than the one that counts says nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from agent_fleet import fence
 from agent_fleet.aggregate.outputs import DONE, Output, from_json
+from agent_fleet.aggregate.sampling import rank
 from agent_fleet.aggregate.verification import Inspection, Opinion, Verification
 from agent_fleet.deploy import coverage, harvest
 from agent_fleet.deploy.contract import VERDICT
@@ -22,6 +24,8 @@ from agent_fleet.deploy.record import Deployment, Second
 from agent_fleet.deploy.values import Item
 
 TARGET = "Check answers that other agents gave"
+_ROUNDS = 3
+_PRIORITY = 4  # before the parts that wait: what a check finds may make them needless
 _MOST_ITEMS = 20
 _MOST_BYTES = 128 << 10  # of the items of one order; a larger item is alone in its own
 _LARGEST = 1 << 20  # an item that no checker is given: it could not be read in one conversation
@@ -73,17 +77,43 @@ class Bench:
         self._verdicts.setdefault(item.id, _opinion(item.id, answer.value, fate, coverage.worker(each)))
 
 
-def due(deployment: Deployment, given: Sequence[Given]) -> list[Order]:
-    """The orders that a second pool is to be given now: for what is in the sample and was not given to it."""
+def due(deployment: Deployment, given: Sequence[Given], *, more: bool = False) -> list[Order]:
+    """The orders that a second pool is to be given now: for what is in the sample and was not given to it.
+
+    As long as somebody works, or is to (`more`), the sample is that of the case that everything is answered, and a third of it
+    is waited for, so that a checker gets several answers at once.
+    """
     second = deployment.second
-    if second is None or any(each.state in ("inbox", "active") for each in given):
+    if second is None:
         return []
     found = coverage.fates(deployment, list(given))
     bench = Bench(second, found, given)
     inspection, outputs = _inspection(deployment, second, found)
-    chosen = [outputs[key].items[0] for key in inspection.sample()]
+    if more or any(each.state in ("inbox", "active") for each in given):
+        size = inspection.planned(len(deployment.items))
+        places = _places(deployment, second)
+        chosen = [name for name in _checkable(second, outputs) if places[name] <= size and name not in bench.asked]
+        if len(chosen) < math.ceil(size / _ROUNDS):
+            return []
+    else:
+        chosen = [name for key in inspection.sample() if (name := outputs[key].items[0]) not in bench.asked]
     fates = {fate.item.id: fate for fate in found}
-    return list(_orders(deployment, [fates[name] for name in chosen if name not in bench.asked], given))
+    return list(_orders(deployment, [fates[name] for name in chosen], given))
+
+
+def is_lost(deployment: Deployment, found: Sequence[Fate], given: Sequence[Given]) -> bool:
+    """Whether it is certain by now that the check will have failed when all is answered and checked."""
+    second = deployment.second
+    if second is None:
+        return False
+    inspection, outputs = _inspection(deployment, second, found)
+    bench = Bench(second, found, given)
+    wrong = [outputs[each.key].items[0] for each in bench.check(outputs.values()) if each.right is False]
+    if not wrong:
+        return False
+    places = _places(deployment, second)
+    answered = len(_checkable(second, outputs))
+    return inspection.fails([places[name] for name in wrong], answered, len(deployment.items))
 
 
 def verification(deployment: Deployment, found: Sequence[Fate], given: Sequence[Given]) -> Verification:
@@ -104,11 +134,23 @@ def fields(deployment: Deployment, order: Order) -> dict[str, Any]:
         "title": f"{deployment.id} {order.title}{f', again ({order.round})' if order.round else ''}",
         "touches": [],
         "check": "",
+        "priority": _PRIORITY,
         "provider": second.provider,
         "model": second.model,
         "pool": second.pool,
         "lane": second.lane,
     }
+
+
+def _places(deployment: Deployment, second: Second) -> dict[str, int]:
+    """The place of each item in the order that is drawn, from 1."""
+    drawn = sorted((item.id for item in deployment.items), key=lambda name: rank(second.terms.seed, name))
+    return {name: place for place, name in enumerate(drawn, 1)}
+
+
+def _checkable(second: Second, outputs: Mapping[str, Output]) -> list[str]:
+    """The items whose answers the second pool did not make itself."""
+    return [output.items[0] for output in outputs.values() if output.maker != (second.provider, second.model, "")]
 
 
 def _inspection(deployment: Deployment, second: Second, found: Iterable[Fate]) -> tuple[Inspection, dict[str, Output]]:

@@ -18,6 +18,7 @@ from agent_fleet.queue.task import Habits, task_body
 from agent_fleet.text import line
 
 KIND = "deploy"
+_LOOKS = 12  # at all answers, while a deployment is worked
 
 
 def give_out(queue: Queue, deployment: Deployment, habits: Habits) -> list[str]:
@@ -32,18 +33,18 @@ def give_out(queue: Queue, deployment: Deployment, habits: Habits) -> list[str]:
 
 
 def due(queue: Queue, deployment: Deployment) -> list[Order]:
-    """The orders that are to be given out now: what is open, and once nothing of that is left, what is to be checked.
+    """The orders that are to be given out now: what is open, and what of the answers is to be checked.
 
-    Once a check has failed nothing is.
+    Once it is certain that the check fails nothing is.
     """
     given = coverage.given(queue, deployment)
-    if checking.verification(deployment, coverage.fates(deployment, given), given).stops:
+    if checking.is_lost(deployment, coverage.fates(deployment, given), given):
         return []
     started = {each.order.part for each in given}
     followed = {(each.order.of, each.order.tier) for each in given}
     todo = [order for order in deployment.orders() if order.part not in started]
     todo += [order for each in given for order in _again(deployment, each) if (order.of, order.tier) not in followed]
-    return todo or checking.due(deployment, given)
+    return todo + checking.due(deployment, given, more=bool(todo))
 
 
 def _again(deployment: Deployment, each: Given) -> list[Order]:
@@ -53,7 +54,10 @@ def _again(deployment: Deployment, each: Given) -> list[Order]:
 
 
 class Succession:
-    """Gives out what is left of a task as soon as it has ended, while the others go on. One a driver: it reads each order once."""
+    """Gives out what is left of a task as soon as it has ended, and what is to be checked, while the others go on.
+
+    One a driver: it reads each order once, and everything a dozen times. `is_lost` says that it is certain that the check fails.
+    """
 
     def __init__(self, queue: Queue, deployment: Deployment, habits: Habits) -> None:
         self._queue = queue
@@ -61,13 +65,20 @@ class Succession:
         self._habits = habits
         self._contract = Contract(deployment.contract)
         self._orders: dict[str, Order] = {}
+        self._ended = 0
+        self.is_lost = False
 
     def follow(self, ended: Collection[str]) -> list[str]:
         """Add a task for what is to be given out again of each of these that has ended and is followed by none; their ids.
 
-        It is what `give_out` would add, under the same lock, but for checks, which come when all else is over.
-        Raises FleetError and OSError; then nothing was added.
+        It is what `give_out` would add, under the same lock. Raises FleetError and OSError; then nothing was added.
         """
+        if self.is_lost:
+            return []
+        if self._deployment.second is not None and self._is_time(len(ended)):
+            given = coverage.given(self._queue, self._deployment)
+            self.is_lost = checking.is_lost(self._deployment, coverage.fates(self._deployment, given), given)
+            return [] if self.is_lost else give_out(self._queue, self._deployment, self._habits)
         if not any(self._again(task) for task in ended):
             return []
         with DirLock(orders.directory(self._queue, self._deployment.id)):
@@ -77,6 +88,14 @@ class Succession:
             followed = {(order.of, order.tier) for task, order in of if coverage.state_of(self._queue, task)}
             todo = [order for task in ended for order in self._again(task) if (order.of, order.tier) not in followed]
             return _add(self._queue, self._deployment, todo, self._habits)
+
+    def _is_time(self, ended: int) -> bool:
+        """Whether so many tasks have ended that all answers are to be looked at, for which everything is read."""
+        self._ended += ended
+        if self._ended * _LOOKS < len(self._deployment.scopes):
+            return False
+        self._ended = 0
+        return True
 
     def _again(self, task: str) -> list[Order]:
         order = self._orders.get(task) or self._order(task)

@@ -5,7 +5,7 @@ What no driver saw end (a task that others worked, a crash) is given out before 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -52,26 +52,42 @@ def work(place: Place, deployment: Deployment, wishes: Wishes, *, stagger: float
     while True:
         added = dispatch.give_out(place.queue, deployment, place.habits)
         given = coverage.given(place.queue, deployment)
-        verified = checking.verification(deployment, coverage.fates(deployment, given), given)
-        if verified.stops:
-            return Work(tuple(runs), f"{verified.wrong} of {verified.checked} checked answers are wrong")
+        fates = coverage.fates(deployment, given)
         states = [each.state for each in given]
-        if "inbox" not in states and "active" not in states:
-            return Work(tuple(runs), "")
+        is_over = "inbox" not in states and "active" not in states
+        if is_over or checking.is_lost(deployment, fates, given):
+            verified = checking.verification(deployment, fates, given)
+            why = f"{verified.wrong} of {verified.checked} checked answers are wrong" if verified.stops else ""
+            return Work(tuple(runs), why)
         if runs and not added and "inbox" not in states:
             return Work(tuple(runs), f"others work on {count(states.count('active'), 'part')} of it")
         money = _money_left(place, deployment)
         if money is not None and money <= 0:
             return Work(tuple(runs), f"its {deployment.settings.money:g} US dollars are spent")
-        driver = Driver(
-            *(place.queue, place.config, place.plugins, wishes, place.console(), place.environ),
-            stagger=stagger,
-            follow=succession.follow,
-        )
+        driver = _driver(place, wishes, succession, stagger)
         summary = driver.work()
         runs.append(summary)
+        if succession.is_lost:
+            continue
         if driver.stopping or driver.draining or summary.waiting or summary.obstacle:
             return Work(tuple(runs), summary.obstacle or summary.why or "it was stopped")
+
+
+def _driver(place: Place, wishes: Wishes, succession: dispatch.Succession, stagger: float) -> Driver:
+    driver = Driver(
+        *(place.queue, place.config, place.plugins, wishes, place.console(), place.environ),
+        stagger=stagger,
+        follow=lambda ended: _follow(driver, succession, ended),
+    )
+    return driver
+
+
+def _follow(driver: Driver, succession: dispatch.Succession, ended: Collection[str]) -> list[str]:
+    """What follows from the ends of tasks; where it is certain that the check fails, nothing more is started."""
+    added = succession.follow(ended)
+    if succession.is_lost:
+        driver.drain(": too many of the checked answers are wrong")
+    return added
 
 
 def spent(queue: Queue, table: Table, deployment: Deployment) -> Tally:

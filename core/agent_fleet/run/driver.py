@@ -129,16 +129,20 @@ class Driver:
         busy = bool(self._watchers or self._settling)
         return busy or not (self.stopping or self.draining or self._exhausted)
 
+    def drain(self, more: str) -> None:
+        """Start nothing more; those at work come to their end. `more` ends the sentence that says so."""
+        if not self.draining and not self.stopping:
+            self.draining = True
+            self.console.say(f"finishing {len(self._watchers)} workers, starting no more{more}")
+
     def _obey(self, signals: Signals) -> None:
         order = roster.read_order(self.run)
         stop = order == "stop" or signals.terms or signals.interrupts > 1
         if stop and not self.stopping:
             self.stopping = True
             self.console.say("stopping: the workers are ended, their tasks return to the queue")
-        elif (order == "drain" or signals.interrupts) and not self.draining and not self.stopping:
-            self.draining = True
-            again = "; Ctrl-C again stops them and returns their tasks" if signals.interrupts else ""
-            self.console.say(f"finishing {len(self._watchers)} workers, starting no more{again}")
+        elif order == "drain" or signals.interrupts:
+            self.drain("; Ctrl-C again stops them and returns their tasks" if signals.interrupts else "")
 
     def _fail(self, error: FleetError) -> None:
         """Start nothing more, let the workers end, and report the first thing that went wrong."""
@@ -150,12 +154,11 @@ class Driver:
     def _abandon(self) -> None:
         """After a fault in this program: end the workers as far as they end in time; the next run settles them."""
         self.stopping = True
-        for watcher in self._watchers.values():
-            roster.ask_to_stop(watcher.attempt, "the run broke off")
+        attempts = [watcher.attempt for watcher in self._watchers.values()]
+        for attempt in attempts:
+            roster.ask_to_stop(attempt, "the run broke off")
         deadline = time.monotonic() + self.config.get("run.grace") + _PATIENCE
-        while time.monotonic() < deadline:
-            if all(roster.has_ended(watcher.attempt) for watcher in self._watchers.values()):
-                break
+        while time.monotonic() < deadline and not all(map(roster.has_ended, attempts)):
             time.sleep(_TICK)
 
     def _end(self) -> Summary:
@@ -379,8 +382,7 @@ class Driver:
             return
         try:
             if self._follow_up(ended):
-                self._exhausted = False
-                self._next_look = 0.0
+                self._exhausted, self._next_look = False, 0.0
         except FleetError as error:
             self._fail(error)
         except OSError as error:
@@ -388,8 +390,7 @@ class Driver:
 
     def _learn(self, found: Settled | Disbanded) -> None:
         """Take in that an attempt is settled: what was waited for may be free now."""
-        self._exhausted = False
-        self._next_look = 0.0
+        self._exhausted, self._next_look = False, 0.0
         if isinstance(found, Disbanded):
             self.tidings.reported(self.admission.marshal.news())
             self.tidings.disbanded(found, self.admission.marshal.disbanded(found))
