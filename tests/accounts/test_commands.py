@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -642,6 +643,36 @@ def test_doctor_is_healthy_on_a_sound_machine_and_names_each_fault_with_its_fix(
     machine.file.chmod(0o600)
     machine.told("quota", "refresh", "--all")
     assert [each["level"] for each in told()] == ["ok"]
+
+
+def test_doctor_tells_what_is_closed_for_a_while_and_takes_it_for_no_fault(machine: Machine) -> None:
+    def told(status: int) -> list[dict[str, str]]:
+        answer = machine.fleet("doctor", "--json")
+        found = [each for each in json.loads(answer.out)["findings"] if each["check"] == "accounts"]
+        assert any(each["level"] == "fault" for each in found) is bool(status), found
+        return found
+
+    machine.told("profile", "cooldown", "toy-1", "--seconds", "600", "--reason", "limit five_hour: used up")
+    machine.told("profile", "cooldown", "toy-2", "--seconds", "600", "--reason", "my own", "--model", "opus")
+    sound, one, two = told(0)
+    assert {each["level"] for each in (sound, one, two)} == {"ok"}
+    assert re.match(r"toy-1 is closed until \d\d:\d\d:\d\d, .*: limit five_hour: used up$", one["text"]), one
+    assert re.match(r"toy-2 is closed to opus until \d\d:\d\d:\d\d: my own$", two["text"]), two
+    machine.told("profile", "cooldown-clear", "toy-2")
+    path = machine.kept / "cooldowns" / "toy-2.json"
+    path.write_text("{torn")
+    path.chmod(0o600)
+    found = told(1)
+    assert [each["level"] for each in found if str(path) in each["text"]] == ["fault"], found
+    assert any("toy-2 is closed until" in each["text"] and "could not be read" in each["text"] for each in found), found
+    rows = machine.told("pool", "status", "--pool", "explicit")["providers"][0]["profiles"]
+    assert {row["profile"]: row["routeability_reason"] for row in rows} == {"toy-1": "cooldown", "toy-2": "cooldown"}
+    machine.choose("t", status=5)  # a writer: the file is out of the way, and nothing is open for that
+    found = told(0)
+    assert any("toy-2 is closed until" in each["text"] and "could not be read" in each["text"] for each in found), found
+    assert any("set aside" in each["text"] for each in found), found
+    machine.told("profile", "cooldown-clear", "toy-2")
+    assert machine.choose("t")["profile"] == "toy-2"
 
 
 def test_a_program_that_changed_is_refused_or_followed_as_the_registry_says(top: Path) -> None:

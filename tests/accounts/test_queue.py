@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from agent_fleet.accounts.cooldowns import Cooldown
+from agent_fleet.accounts.cooldowns import Cooldown, told
 from agent_fleet.accounts.values import Window
 from agent_fleet.accounts.windows import checked
 from agent_fleet.model import Ceiling, Outcome
-from agent_fleet.run.accounts import Rooms, told
-from agent_fleet.run.clerk import closing, is_news, scopes
+from agent_fleet.run.accounts import Rooms
+from agent_fleet.run.clerk import closing, is_news, outlasts, scopes
 from agent_fleet.run.vigil import Vigil
 from support.accounts import fresh, work_tree
 from support.estate import Estate
@@ -261,6 +261,16 @@ def test_what_a_limit_closes_and_what_is_news_of_it() -> None:
     assert not is_news(limit(resets_at=80.0), closed("limit", resets_at=90.0), 50.0)
     assert not is_news(limit(resets_at=80.0), closed("auth: refused"), 50.0)
     assert is_news(Outcome(kind="auth"), closed("limit", resets_at=90.0), 50.0)
+
+
+def test_what_a_person_closed_is_opened_no_sooner_by_a_limit() -> None:
+    def closed(reason: str) -> Cooldown:
+        return Cooldown(profile="a", reason=reason, created=0.0, expires=100.0)
+
+    assert outlasts(closed("maintenance"), 50.0, 20.0)
+    assert not outlasts(closed("maintenance"), 50.0, 80.0)
+    assert not outlasts(closed("limit five_hour"), 50.0, 20.0)
+    assert not outlasts(None, 50.0, 20.0)
 
 
 def test_whether_a_time_is_the_end_of_a_limit_or_merely_the_next_try_is_told() -> None:

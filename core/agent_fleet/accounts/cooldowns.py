@@ -1,14 +1,20 @@
-"""Which profiles take no new work for a while, and why: one file a profile, and one for each narrower scope of a limit."""
+"""Which profiles take no new work for a while, and why: one file a profile, and one for each narrower scope of a limit.
+
+A file that cannot be read may have closed all of its profile, for as long as any may: that is what it counts for, until its time
+is over or a person opens the profile.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
+from agent_fleet.accounts import audit
 from agent_fleet.accounts.registry import LABEL
 from agent_fleet.accounts.stored import check_schema, iso, moment, seconds, texts
 from agent_fleet.accounts.vault import Vault
@@ -17,6 +23,8 @@ from agent_fleet.queue.files import BadFileError
 
 DIRECTORY = "cooldowns"
 LONGEST = 86400
+UNREADABLE: Final = "its cooldown could not be read, and counts as the longest that there is"
+_MOST = 128  # characters of a reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +64,23 @@ def concerns(scope: str, model: str | None) -> bool:
 def concerning(found: Iterable[Cooldown], model: str | None) -> list[Cooldown]:
     """Those of a profile's cooldowns that work for this model waits for."""
     return [each for each in found if concerns(each.scope, model)]
+
+
+def told(cooldown: Cooldown) -> str:
+    """What is closed, until when, why, and whether that is when the limit ends or merely when it is tried again."""
+    until = at_clock(cooldown.expires)
+    if cooldown.resets_at is None and cooldown.reason.startswith("limit"):
+        until += ", when it is tried again, as nobody said when the limit ends"
+    elif cooldown.resets_at is not None and cooldown.resets_at > cooldown.expires + 1:
+        until += f", when it is tried again; the limit was said to end {at_clock(cooldown.resets_at)}"
+    return f"closed{cooldown.what} until {until}: {cooldown.reason}"
+
+
+def at_clock(at: float) -> str:
+    """A moment for people, as short as its distance allows."""
+    ahead = abs(at - time.time())
+    form = "%H:%M:%S" if ahead < 43200 else "%a %H:%M" if ahead < 6 * 86400 else "%Y-%m-%d %H:%M"
+    return time.strftime(form, time.localtime(at))
 
 
 def _plain(name: str) -> str:
@@ -105,15 +130,30 @@ class Cooldowns:
     def active(self, now: float) -> dict[str, list[Cooldown]]:
         """Those that are not over, by profile. One that ends later than any may is taken for over: a clock was wrong."""
         found: dict[str, list[Cooldown]] = {}
-        for stem in self.vault.names(DIRECTORY):
-            cooldown = self._one(stem)
-            if cooldown and now < cooldown.expires <= now + 8 * LONGEST:
+        for stem in self._stems():
+            cooldown, fault = self._read(stem, now)
+            if fault:
+                mend = f"`fleet profile cooldown-clear {_label(stem)}` opens the profile"
+                self.vault.note((DIRECTORY, f"{stem}.json"), f"{fault}; {mend}" if cooldown else fault)
+            if cooldown and _is_in_force(cooldown, now):
                 found.setdefault(cooldown.profile, []).append(cooldown)
         return found
 
+    def repair(self, now: float) -> list[Cooldown]:
+        """Set every file aside that cannot be read; what its profile is closed by instead, for each that is."""
+        made = []
+        for stem in self._stems():
+            lost, fault = self._read(stem, now)
+            if not fault:
+                continue
+            self.vault.set_aside((DIRECTORY, f"{stem}.json"), fault)
+            if lost and (closed := self._instead(lost, now)):
+                made.append(closed)
+        return made
+
     def last(self, profile: str, scope: str = "") -> Cooldown | None:
         """The last one of a profile under this scope, whether it is over or not."""
-        return self._one(_stem(profile, scope))
+        return self._read(_stem(profile, scope), time.time())[0]
 
     def begin(
         self, profile: str, reason: str, length: float, *, scope: str = "", resets_at: float | None = None
@@ -124,9 +164,10 @@ class Cooldowns:
             raise FleetError(
                 "bad_input", f"a cooldown lasts 1 to {most:.0f} seconds, not {length:.0f}", hint="ask less"
             )
-        if not 1 <= len(reason) <= 128 or not reason.isprintable():
-            raise FleetError("bad_input", "a reason is 1-128 printable characters", hint="say it in one line")
+        if not 1 <= len(reason) <= _MOST or not reason.isprintable():
+            raise FleetError("bad_input", f"a reason is 1-{_MOST} printable characters", hint="say it in one line")
         now = time.time()
+        self.repair(now)
         made = Cooldown(
             profile=profile, reason=reason, created=now, expires=now + length, scope=scope, resets_at=resets_at
         )
@@ -135,17 +176,47 @@ class Cooldowns:
 
     def clear(self, profile: str) -> bool:
         """Open a profile again, whatever it was closed for; whether there was any such file."""
-        stems = [stem for stem in self.vault.names(DIRECTORY) if stem.partition("@")[0] == profile]
+        self.repair(time.time())
+        stems = [stem for stem in self._stems() if _label(stem) == profile]
         removed = [self.vault.remove(DIRECTORY, f"{stem}.json") for stem in stems]
         return any(removed)
 
-    def _one(self, stem: str) -> Cooldown | None:
-        if not LABEL.fullmatch(stem.partition("@")[0]):
-            return None
+    def _stems(self) -> list[str]:
+        return [stem for stem in self.vault.names(DIRECTORY) if LABEL.fullmatch(_label(stem))]
+
+    def _read(self, stem: str, now: float) -> tuple[Cooldown | None, str]:
+        """What a file says, or what it counts for and why it cannot be read; None where it is gone or would be over by now."""
         place = (DIRECTORY, f"{stem}.json")
         try:
             found = self.vault.read(*place)
-            return None if found is None else parse(found, stem)
+            return None if found is None else parse(found, stem), ""
         except BadFileError as error:
-            self.vault.note(place, f"{error}; `fleet profile cooldown-clear` removes it")
+            return self._lost(stem, now), str(error)
+
+    def _lost(self, stem: str, now: float) -> Cooldown | None:
+        """What an unreadable file counts for. None lasts longer than a day, so it is over a day after it was written."""
+        try:
+            written = min(now, os.lstat(self.vault.path(DIRECTORY, f"{stem}.json")).st_mtime)
+        except FileNotFoundError:
             return None
+        lost = Cooldown(profile=_label(stem), reason=UNREADABLE, created=written, expires=written + LONGEST)
+        return lost if _is_in_force(lost, now) else None
+
+    def _instead(self, lost: Cooldown, now: float) -> Cooldown | None:
+        """Write what an unreadable file counted for. A readable one of the whole profile keeps its reason, and lasts as long."""
+        kept = self._read(lost.profile, now)[0]
+        if kept and _is_in_force(kept, now):
+            if kept.expires >= lost.expires:
+                return None
+            lost = replace(kept, expires=lost.expires, reason=f"{kept.reason}; {UNREADABLE}"[:_MOST])
+        self.vault.write((DIRECTORY, f"{lost.profile}.json"), record(lost))
+        audit.note(self.vault, "cooldown-unreadable", profile=lost.profile, expires_unix=lost.expires)
+        return lost
+
+
+def _label(stem: str) -> str:
+    return stem.partition("@")[0]
+
+
+def _is_in_force(cooldown: Cooldown, now: float) -> bool:
+    return now < cooldown.expires <= now + 8 * LONGEST

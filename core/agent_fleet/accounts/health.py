@@ -1,6 +1,7 @@
 """What is wrong with the accounts of this machine, each thing with what mends it; one line says so where nothing is.
 
-Enabled workers are looked at as a choice would look at them; reserves are not touched.
+Enabled workers are looked at as a choice would look at them; reserves are not touched. What is closed for a while is told, and is
+no fault.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import os
 from collections.abc import Iterable, Iterator
 
 from agent_fleet.accounts import projects, selection, unfinished
+from agent_fleet.accounts.cooldowns import DIRECTORY as COOLDOWNS
+from agent_fleet.accounts.cooldowns import told
 from agent_fleet.accounts.homes import Homes
 from agent_fleet.accounts.leases import DIRECTORY as LEASES
 from agent_fleet.accounts.registry import Registry
@@ -40,8 +43,16 @@ def findings(router: Router) -> Iterable[Finding]:
     Sessions(router.vault).all()
     found += [Finding(level="fault", text=text, hint=_mend(text)) for text in router.vault.notices]
     router.vault.notices.clear()
-    faults = [finding for finding in found if finding.level != "ok"]
-    return faults or [Finding(level="ok", text=_sound(registry.workers()))]
+    sound = [] if found else [Finding(level="ok", text=_sound(registry.workers()))]
+    return [*found, *sound, *_closed(situation)]
+
+
+def _closed(situation: Situation) -> Iterator[Finding]:
+    for label in sorted(situation.cooldowns):
+        if label in situation.registry.profiles:
+            for each in sorted(situation.cooldowns[label], key=lambda each: each.expires):
+                hint = f"`fleet profile cooldown-clear {label}` opens it at once"
+                yield Finding(level="ok", text=f"{label} is {told(each)}", hint=hint)
 
 
 def _sound(workers: Iterable[Profile]) -> str:
@@ -157,4 +168,5 @@ def _profile(router: Router, profile: Profile, situation: Situation) -> Iterator
 
 
 def _mend(text: str) -> str:
-    return "the next choice sets it aside" if f"/{LEASES}/" in text else "do what it says, or move the file away"
+    is_set_aside = f"/{LEASES}/" in text or f"/{COOLDOWNS}/" in text
+    return "the next choice sets it aside" if is_set_aside else "do what it says, or move the file away"

@@ -174,6 +174,7 @@ class Router:
         if mine is not None:
             return self._sticky(request, mine, situation, clock=clock, pid=pid)
         self.leases.active(clock, situation.registry.rules.lease_grace_seconds, sweep=True)
+        Cooldowns(self.vault).repair(clock.now)
         chosen = replace(_decide(request, situation), reason=reason)
         lease = leases.reserve(
             Lease(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from agent_fleet.accounts import places, selection
-from agent_fleet.accounts.cooldowns import Cooldown, concerning
+from agent_fleet.accounts.cooldowns import Cooldown, at_clock, concerning, told
 from agent_fleet.accounts.ports import ProviderPort
 from agent_fleet.accounts.probing import Prober
 from agent_fleet.accounts.registrar import Registrar
@@ -57,7 +56,7 @@ class Rooms:
     @property
     def ends(self) -> str:
         """When the first closed account opens, for people."""
-        return "" if self.until is None else f"until {_clock(self.until)}"
+        return "" if self.until is None else f"until {at_clock(self.until)}"
 
     @property
     def why(self) -> str:
@@ -210,16 +209,6 @@ def _row(verdict: Verdict, profile: Profile, request: Request, situation: Situat
     return Ceiling(name=profile.id, workers=free, source="accounts", why=words)
 
 
-def told(cooldown: Cooldown) -> str:
-    """What is closed, until when, why, and whether that is when the limit ends or merely when it is tried again."""
-    until = _clock(cooldown.expires)
-    if cooldown.resets_at is None and cooldown.reason.startswith("limit"):
-        until += ", when it is tried again, as nobody said when the limit ends"
-    elif cooldown.resets_at is not None and cooldown.resets_at > cooldown.expires + 1:
-        until += f", when it is tried again; the limit was said to end {_clock(cooldown.resets_at)}"
-    return f"closed{cooldown.what} until {until}: {cooldown.reason}"
-
-
 def _closing(verdict: Verdict, model: str | None, situation: Situation) -> list[Cooldown]:
     return concerning(situation.cooldowns.get(verdict.profile, ()), model)
 
@@ -241,9 +230,3 @@ def _situation(router: Router, request: Request, look: Look) -> Situation:
 
 def _at_once(prober: Prober, due: list[Profile]) -> None:
     prober.prove(due)
-
-
-def _clock(at: float) -> str:
-    ahead = abs(at - time.time())
-    form = "%H:%M:%S" if ahead < 43200 else "%a %H:%M" if ahead < 6 * 86400 else "%Y-%m-%d %H:%M"
-    return time.strftime(form, time.localtime(at))

@@ -255,6 +255,8 @@ def close(access: Access, profile: str, outcome: Outcome, *, model: str = "") ->
             if not is_news(outcome, before, now):
                 continue
             length = closing(outcome, before, now, longest=longest, unit=unit)
+            if outlasts(before, now, length):
+                continue
             made.append(cooldowns.begin(profile, reason, length, scope=scope, resets_at=named_reset(outcome, now)))
             more: dict[str, Any] = {"scope": scope} if scope else {}
             audit.note(
@@ -288,6 +290,14 @@ def is_news(outcome: Outcome, before: Cooldown | None, now: float) -> bool:
     if outcome.kind == AUTH:
         return True
     return named_reset(outcome, now) is not None and before.resets_at is None
+
+
+def outlasts(before: Cooldown | None, now: float, length: float) -> bool:
+    """Whether an account is closed for longer than `length` seconds by something else than a limit that a worker met. Pure.
+
+    A person closed it, or its file could not be read: no limit opens it sooner than that.
+    """
+    return before is not None and not before.reason.startswith("limit") and before.expires >= now + length
 
 
 def named_reset(outcome: Outcome, now: float) -> float | None:
