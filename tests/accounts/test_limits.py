@@ -64,6 +64,40 @@ def test_a_task_whose_own_pool_is_closed_is_held_with_its_reason_and_waited_for(
     assert (yard.state(waits), yard.took()[-1]) == ("done", ("2", [waits])), err
 
 
+@pytest.mark.parametrize("lane", ["headless", "subagent"])
+@pytest.mark.parametrize("closed", ["cooldown", "busy"])
+def test_tasks_of_another_pool_go_on_while_the_runs_own_has_no_free_account(yard: Yard, lane: str, closed: str) -> None:
+    """Dispatched and in crews; those of the run's own pool wait, though they came first, and go on when it is open."""
+    second_pool(yard)
+    yard.open('pool = "claude-crew"')
+    if closed == "cooldown":
+        yard.json("profile", "cooldown", "claude-1", "--seconds", "3600", "--reason", "limit five_hour: used up")
+        opening: tuple[str, ...] = ("profile", "cooldown-clear", "claude-1")
+    else:
+        for number in range(2):
+            place = ("--pool", "claude-crew", "--workspace", str(yard.root))
+            yard.json("lease", "choose", "--task", f"elsewhere {number}", *place)
+        opening = ("lease", "release", "--task", "elsewhere 0")
+    ours = [yard.add("do it", "--priority", "1") for _ in range(3)]
+    others = [yard.add("do it", "--pool", "second") for _ in range(3)]
+    yard.stand_in.tell(claims=lane == "subagent")
+    planned = yard.json("plan", "--lane", lane)
+    rows = {row["name"]: (row["pool"], bool(row["workers"])) for row in planned["accounts"]}
+    assert rows == {"claude-1": ("claude-crew", False), "claude-2": ("second", True)}, planned
+    with yard.start("run", "--force", "--lane", lane, "--max", "4") as run:
+        wait_until(lambda: all(yard.state(task) == "done" for task in others), "the other pool's are done", 60)
+        assert {yard.state(task) for task in ours} == {"inbox"}
+        assert run.poll() is None
+        yard.json(*opening)
+        _, err = run.communicate(timeout=90)
+    assert {yard.state(task) for task in ours} == {"done"}, err
+    homes = {home for home, took in yard.took() if set(took) & set(others)} if lane == "subagent" else set()
+    assert homes <= {"2"}
+    assert not any(
+        record["charged"] for task in [*ours, *others] for record in yard.records(task) if record["outcome"] != "done"
+    )
+
+
 def test_a_crew_that_meets_a_limit_hands_its_task_to_the_next_account(yard: Yard) -> None:
     yard.open('pool = "claude-crew"', 'rotation = "on"')
     task = yard.add("do it")

@@ -18,7 +18,7 @@ from agent_fleet.queue import intake, lease, names
 from agent_fleet.queue.claim import Claim
 from agent_fleet.queue.view import task_from
 from agent_fleet.run import fitness, outlook, roster
-from agent_fleet.run.accounts import Access, sole_provider
+from agent_fleet.run.accounts import Access, Rooms, sole_provider
 from agent_fleet.run.outlook import Outlook, Wishes
 from agent_fleet.text import count, duration, line
 
@@ -136,8 +136,12 @@ def _payload(seen: Outlook, first: list[dict[str, Any]]) -> dict[str, Any]:
         "first": first,
         "unusable_providers": {name: why for name, why in seen.troubles.items() if name not in seen.gated},
         "gates": dict(seen.gated),
-        "accounts": [asdict(row) | {"pool": rooms.pool} for rooms in seen.rooms.values() for row in rooms.rows],
+        "accounts": [asdict(row) | {"pool": rooms.pool} for rooms in _pools(seen) for row in rooms.rows],
     }
+
+
+def _pools(seen: Outlook) -> list[Rooms]:
+    return [each for rooms in seen.rooms.values() for each in (rooms, *rooms.others)]
 
 
 def text_of(seen: Outlook, first: list[dict[str, Any]], forms: Sequence[str] = ()) -> str:
@@ -147,7 +151,7 @@ def text_of(seen: Outlook, first: list[dict[str, Any]], forms: Sequence[str] = (
     rows += [_ceiling(ceiling, plan.binding) for ceiling in plan.ceilings]
     for lane in plan.lanes:
         rows += ["", *_lane(lane)]
-    for rooms in seen.rooms.values():
+    for rooms in _pools(seen):
         rows += ["", f"accounts of pool {rooms.pool}", *([f"  {rooms.fault}"] if rooms.fault else [])]
         rows += [f"    {row.name:<16}{row.workers:>8}  {line(row.why, 200)}" for row in rooms.rows]
     for name, trouble in seen.troubles.items():

@@ -220,10 +220,14 @@ class Queue:
     def waiting(self) -> Iterator[tuple[str, int, str, str]]:
         """Every task in the inbox as (task, generation, gate, path), by track, then number within a gate."""
         for _, track in self.tracks():
-            for bucket in self.buckets("inbox", track):
-                for gate in self.listing("inbox", track, bucket):
-                    for _, task, generation, name in self.entries("inbox", track, bucket, gate):
-                        yield task, generation, gate, self.path("inbox", track, bucket, gate, name)
+            yield from self.in_track(track)
+
+    def in_track(self, track: str) -> Iterator[tuple[str, int, str, str]]:
+        """The same for one track of the inbox."""
+        for bucket in self.buckets("inbox", track):
+            for gate in self.listing("inbox", track, bucket):
+                for _, task, generation, name in self.entries("inbox", track, bucket, gate):
+                    yield task, generation, gate, self.path("inbox", track, bucket, gate, name)
 
     def places(self, state: str) -> Iterator[tuple[str, int, str]]:
         """Every task in one state as (task, generation, path), in the order in which people want to read them."""

@@ -33,6 +33,7 @@ class Rooms:
 
     `opens` says when a closed one opens by itself, where that is known. `is_waiting` says that waiting may help, at
     most for `patience` seconds; `is_busy` that one of them merely has no place left, and may have one at any time.
+    `others` are the pools that waiting tasks wish for by themselves, looked at where nothing is free in this one.
     """
 
     pool: str
@@ -43,6 +44,17 @@ class Rooms:
     is_busy: bool = False
     patience: float = 0.0
     fault: str = ""
+    others: tuple[Rooms, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """How many workers these accounts and those of the other pools that tasks wish for can take now."""
+        return self.free + sum(other.free for other in self.others)
+
+    @property
+    def wishes(self) -> frozenset[str] | None:
+        """The pools that a task must wish for to find an account now; None where it need wish for none."""
+        return None if self.free else frozenset(other.pool for other in self.others if other.free)
 
     @property
     def free(self) -> int:
@@ -68,7 +80,8 @@ class Rooms:
 
     def ceiling(self) -> Ceiling:
         """The same as one number."""
-        return Ceiling(name="accounts", workers=self.free, source=f"pool {self.pool}", why=self.why)
+        told = "; ".join([self.why, *(f"pool {other.pool}: {other.why}" for other in self.others if other.free)])
+        return Ceiling(name="accounts", workers=self.total, source=f"pool {self.pool}", why=told)
 
 
 class Access:
@@ -109,13 +122,16 @@ class Access:
     def request(self, pool: str, provider: str, task: str = "", model: str | None = "") -> Request:
         return Request(task=task, pool=pool, provider=provider, workspace=self.root, model=model)
 
-    def at_large(self, provider: str, is_crewed: bool, *, kept: str = "", look: Look | None = None) -> Rooms | None:
-        """The rooms that a plan counts with, in the run's own pool.
+    def at_large(
+        self, provider: str, is_crewed: bool, pool: str = "", *, kept: str = "", look: Look | None = None
+    ) -> Rooms | None:
+        """The rooms that a plan counts with, in the run's own pool or that which tasks wish for.
 
         A crew runs one model whatever its tasks wish for. Where tasks are dispatched one by one an account counts that is
         open for some model: the others are held by `Clerk.keep`.
         """
-        return self.rooms(provider, kept=kept, model=self.model(provider, "") if is_crewed else None, look=look)
+        model = self.model(provider, "") if is_crewed else None
+        return self.rooms(provider, pool=pool, kept=kept, model=model, look=look)
 
     def rooms(
         self, provider: str, *, pool: str = "", kept: str = "", model: str | None = None, look: Look | None = None

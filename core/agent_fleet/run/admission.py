@@ -26,6 +26,8 @@ from agent_fleet.run.marshal import Marshal
 from agent_fleet.run.muster import Call, muster
 from agent_fleet.run.outlook import Known, Outlook, Wishes
 from agent_fleet.run.pacing import Pacing
+from agent_fleet.run.pools import Pools
+from agent_fleet.run.reach import open_to, reaches
 from agent_fleet.run.reasons import Reasons
 from agent_fleet.run.roster import Attempt, Run
 from agent_fleet.run.spending import Spending
@@ -90,7 +92,10 @@ class Admission:
         self.reasons = Reasons(queue, self.pacing, say, force=wishes.force, longest=float(config.get("run.max_wait")))
         owner = lease.enlist(queue, run.identity, agent=f"{run.id}-driver", lane="")
         self._routes = outlook.routes_of(config, plugins, wishes)
-        self._vetting = Vetting(queue, config, plugins, owner, self.reasons.say_once, only=wishes.only, keep=self._keep)
+        self._pools = Pools(queue)
+        self._vetting = Vetting(
+            *(queue, config, plugins, owner, self._pools, self.reasons.say_once), only=wishes.only, keep=self._keep
+        )
         self.marshal = Marshal(
             queue, self._vetting, self.pacing, self.spending, patience=config.get("run.first_claim"), asked=wishes.ask
         )
@@ -147,6 +152,7 @@ class Admission:
             known=self._known,
             gated=self.pacing.obstacles(),
             rooms=self.clerk.rooms,
+            pools=self._pools,
         )
         self._price = seen.machine.cost.memory
         providers = {name: seen.troubles.get(name, "") for lane in seen.plan.lanes for name in lane.providers}
@@ -180,7 +186,10 @@ class Admission:
             whole = crews.share_of(seen.routes, lane, provider)._replace(run=self.wishes.only)
             route = Route(self.plugins.offer(LANES, lane), self.plugins.offer(PROVIDERS, provider))
             asked = self.wishes.ask and berth.interactive
+            within = open_to(seen, provider)
             for pool, share in crews.by_pool(whole, self._vetting.pools(whole), self.clerk.access.pool()):
+                if within is not None and pool not in within:
+                    continue
                 call = Call(route, min(berth.seats, room), berth.interactive, share, asked)
                 if answer := self._muster_one(call, pool, seen, at_work):
                     return answer
@@ -287,8 +296,11 @@ class Admission:
         return self.clerk.keep(task, self._routes.provider_for(task.need, task.provider))
 
     def _dispatch(self, seen: Outlook, at_work: int) -> Answer | None:
-        claimed = self._vetting.claim(outlook.room(seen), seen.board, self._hand_back)
-        return None if claimed is None else self._begin(claimed, seen, at_work)
+        for reach in reaches(seen):
+            claimed = self._vetting.claim(reach.wanted, seen.board, self._hand_back, reach.pools)
+            if claimed is not None:
+                return self._begin(claimed, seen, at_work)
+        return None
 
     def _begin(self, claimed: Claimed, seen: Outlook, at_work: int) -> Answer:
         task = task_from(claimed.body)

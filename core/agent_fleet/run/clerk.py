@@ -82,10 +82,10 @@ class Clerk:
         project = os.path.basename(self.access.root)[:100]
         return "".join(char if char.isprintable() else "?" for char in f"{project} {what} {self._run}")
 
-    def rooms(self, provider: str, is_crewed: bool) -> Rooms | None:
-        """How the accounts of the run's own pool stand. A look at one that takes long is not waited for."""
-        kept = self._kept.get((self.access.pool(), provider), "")
-        return self.access.at_large(provider, is_crewed, kept=kept, look=self._glance)
+    def rooms(self, provider: str, is_crewed: bool, pool: str = "") -> Rooms | None:
+        """How the accounts of a pool stand, if none is named those of the run's own. A look that takes long is not waited for."""
+        kept = self._kept.get((self.access.pool(pool), provider), "")
+        return self.access.at_large(provider, is_crewed, pool, kept=kept, look=self._glance)
 
     def keep(self, task: Task, provider: str) -> Hold | None:
         """A hold where only what the task itself wishes for, a pool or a model, keeps it from an account, and time may help."""

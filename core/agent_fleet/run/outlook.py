@@ -23,12 +23,16 @@ from agent_fleet.run import fitness, roster
 from agent_fleet.run.accounts import Rooms
 from agent_fleet.run.crews import Berth, Kind, berth, empty_seats
 from agent_fleet.run.gates import gates_of
+from agent_fleet.run.pools import Pools
 from agent_fleet.run.roster import Attempt, Run
 from agent_fleet.text import count
 
 AUTO = "auto"  # as the lane of browser tasks: the terminal lane where that can be used
 TERMINAL = "terminal"
 HEADLESS = "headless"
+
+AskRooms = Callable[[str, bool, str], Rooms | None]
+"""How the accounts of a provider stand, for crews or not, in a pool: the run's own where none is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,13 +149,15 @@ def look(
     book: CostBook | None = None,
     known: Known | None = None,
     gated: Mapping[str, str] | None = None,
-    rooms: Callable[[str, bool], Rooms | None] | None = None,
+    rooms: AskRooms | None = None,
+    pools: Pools | None = None,
 ) -> Outlook:
     """Read everything once and make the plan.
 
     `at_work` are this project's workers; `owed_memory` is what they were let in for and have not taken yet; `known` is
     what needs not be found out again; `gated` says which providers must wait, where a run knows more of that than the
-    gates of the project tell; `rooms` tells how a provider's accounts stand, for crews or for single tasks.
+    gates of the project tell; `rooms` tells how a provider's accounts stand, for crews or for single tasks, in the
+    run's own pool or a named one; `pools` remembers what tasks wish for.
     """
     known = known or Known({}, {})
     gated = gates_of(queue, config).obstacles("") if gated is None else gated
@@ -159,8 +165,8 @@ def look(
     board = boards.read(queue)
     # a session that works many tasks cannot be in a worktree for each
     berths = {} if wishes.worktree else _berths(plugins, board, routes)
-    accounts = _rooms(board, routes, berths, rooms)
-    gated = {**{name: found.why for name, found in accounts.items() if found.free < 1}, **gated}
+    accounts = _rooms(board, routes, berths, rooms, pools or Pools(queue))
+    gated = {**{name: found.why for name, found in accounts.items() if found.total < 1}, **gated}
     running = roster.counted(at_work)
     vacant = empty_seats(at_work, board)
     lane, provider = _next(board, routes)
@@ -201,13 +207,25 @@ def look(
 
 
 def _rooms(
-    board: Board, routes: Routes, berths: Iterable[Kind], ask: Callable[[str, bool], Rooms | None] | None
+    board: Board, routes: Routes, berths: Iterable[Kind], ask: AskRooms | None, pools: Pools
 ) -> dict[str, Rooms]:
-    wanted = {routes.provider_for(group.need, group.provider) for group in board.waiting}
+    """The accounts of each provider; where none of the run's own pool is free, those of the pools that tasks wish for too."""
+    if ask is None:
+        return {}
     crewed = {provider for _, provider in berths}
-    return {
-        name: found for name in sorted(wanted) if ask is not None and (found := ask(name, name in crewed)) is not None
-    }
+    found: dict[str, Rooms] = {}
+    for name in sorted({routes.provider_for(group.need, group.provider) for group in board.waiting}):
+        own = ask(name, name in crewed, "")
+        if own is not None and not own.free:
+            wished = sorted(pools.wished(_of_provider(routes, name)) - {"", own.pool})
+            others = [ask(name, name in crewed, pool) for pool in wished]
+            own = replace(own, others=tuple(each for each in others if each is not None))
+        found |= {} if own is None else {name: own}
+    return found
+
+
+def _of_provider(routes: Routes, name: str) -> Wanted:
+    return lambda _priority, need, _lane, wish: routes.provider_for(need, wish) == name
 
 
 def in_seats(room: Ceiling, *, running: int, sessions: int, seats: int) -> Ceiling:
@@ -366,16 +384,3 @@ def _troubles(plugins: Plugins, board: Board, routes: Routes, known: Mapping[str
     wanted = {routes.provider_for(group.need, group.provider) for group in board.waiting}
     found = {name: known[name] if name in known else provider_trouble(plugins, name) for name in wanted}
     return {name: trouble for name, trouble in found.items() if trouble}
-
-
-def room(seen: Outlook) -> Wanted:
-    """Only tracks whose lane has room and whose provider can be used, and that are left to no crew."""
-
-    def wanted(_priority: int, need: str, lane_wish: str, provider_wish: str) -> bool:
-        lane = seen.plan.lane(seen.routes.lane(need, lane_wish))
-        if lane is None or lane.workers <= lane.running:
-            return False
-        provider = seen.routes.provider_for(need, provider_wish)
-        return provider not in seen.troubles and (lane.lane, provider) not in seen.berths
-
-    return wanted

@@ -77,7 +77,13 @@ class Reasons:
 
     def _waits_for_accounts(self, seen: Outlook) -> bool:
         """Whether an account opens by itself; said with the time that it takes, which is bounded."""
-        found = self.vigil.wait(rooms for name, rooms in seen.rooms.items() if rooms.free < 1 and name in seen.gated)
+        pools = [
+            each
+            for name, rooms in seen.rooms.items()
+            if name in seen.gated or name not in seen.troubles
+            for each in (rooms, *rooms.others)
+        ]
+        found = self.vigil.wait(each for each in pools if each.free < 1)
         if found is None:
             return False
         self.waits_for = found.gate, found.seconds

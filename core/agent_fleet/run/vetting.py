@@ -18,6 +18,7 @@ from agent_fleet.queue.share import Share
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
 from agent_fleet.run import outlook
+from agent_fleet.run.pools import Pools
 
 _VETTED = 50  # tasks that the policies are asked about before one is claimed
 _SEEN = 20 * _VETTED  # tasks of the inbox that one look goes through
@@ -35,6 +36,7 @@ class Vetting:
         config: Config,
         plugins: Plugins,
         owner: Owner,
+        pools: Pools,
         say_once: Callable[[str, str], None],
         *,
         only: str = "",
@@ -45,9 +47,11 @@ class Vetting:
         self.plugins = plugins
         self._owner = owner
         self._say_once = say_once
+        self._run = only
         self._only = Only(only) if only else None
         self._keep = keep
-        self._pools: dict[str, str] = {}
+        self._pools = pools
+        self._narrow: dict[tuple[str, frozenset[str] | None], Only] = {}
 
     def waiting(self) -> int:
         """How many tasks wait that are any business of this run."""
@@ -58,16 +62,32 @@ class Vetting:
 
     def search(self, share: Share | None = None) -> Claim:
         """A fresh search of the inbox, by the holds that are in force now, for what the run or a crew with this share is for."""
-        only = Only(share.run, share.pools) if share is not None and share.is_narrow else self._only
+        is_narrow = share is not None and share.is_narrow
+        return self._search(self._within(share.run, share.pools) if share is not None and is_narrow else self._only)
+
+    def _search(self, only: Only | None) -> Claim:
         return Claim(self.queue, self._owner, outlook.rules_of(self.queue, self.config)._replace(only=only))
 
-    def claim(self, wanted: Wanted, board: Board, hand_back: Callable[[Claimed, str], None]) -> Claimed | None:
-        """Claim the first task that may be dispatched now: no policy holds it back, and nothing else that keeps it."""
+    def _within(self, run: str, pools: frozenset[str] | None) -> Only:
+        """One for each narrower part of the queue: it remembers what it has read."""
+        return self._narrow.setdefault((run, pools), Only(run, pools))
+
+    def claim(
+        self,
+        wanted: Wanted,
+        board: Board,
+        hand_back: Callable[[Claimed, str], None],
+        pools: frozenset[str] | None = None,
+    ) -> Claimed | None:
+        """Claim the first task that may be dispatched now: no policy holds it back, and nothing else that keeps it.
+
+        With `pools` only one that wishes for one of these.
+        """
+        only = self._only if pools is None else self._within(self._run, pools)
         asked: set[str] = set()
         while True:
-            search = self.search()
-            asked |= self._vet(search, wanted, board, asked, self._keep)
-            claimed = self.search().take(wanted)
+            asked |= self._vet(self._search(only), wanted, board, asked, self._keep)
+            claimed = self._search(only).take(wanted)
             if claimed is None or claimed.task in asked:
                 return claimed
             if not self._ask([task_from(claimed.body)], board, self._keep):
@@ -89,11 +109,8 @@ class Vetting:
         """Which pools of accounts the first tasks of a share wish for; an empty name where one wishes for none."""
         found = set()
         for candidate in itertools.islice(self.search(share).candidates(share.wanted), _SEEN):
-            if candidate.path and candidate.task not in self._pools:
-                body = self.queue.body(candidate.path, candidate.task)
-                if body is not None:
-                    self._pools[candidate.task] = str(body.get("pool", ""))
-            found |= {self._pools[candidate.task]} if candidate.task in self._pools else set()
+            wish = self._pools.of(candidate.task, candidate.path) if candidate.path else None
+            found |= set() if wish is None else {wish}
         return found
 
     def free(self, share: Share, board: Board, most: int) -> int:
