@@ -203,7 +203,8 @@ class Crew:
     `seats` is how many tasks it works at once: one by itself, more by subagents. `interactive` says that a person sits at
     its terminal and can type; otherwise its output is read as events. `brief` is all that it is told, and `member` what each
     of its subagents is, whose type it calls `kind`; both are our own text, with no task's text in them. An interactive one
-    has the path in `$FLEET_TURNS` get one more line when a turn of it has ended. `account` is as in a job.
+    has the path in `$FLEET_TURNS` get one more line when a turn of it has ended, and its reader is fed these lines: what it
+    prints is a picture for the person. `account` is as in a job.
     """
 
     worker: str

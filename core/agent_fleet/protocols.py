@@ -88,7 +88,11 @@ class Musters(Protocol):
         ...
 
     def crew_reader(self, crew: Crew) -> Reader:
-        """A fresh reader for the session's output; its outcome says how the session as a whole ended."""
+        """A fresh reader for the session's output; its outcome says how the session as a whole ended.
+
+        On a terminal it is fed what the session's hooks told, as a person looks at its output. There it is asked after each
+        turn too, while the session is there: a limit, a refused login or an overload that ended the last turn ends the session.
+        """
         ...
 
 

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from agent_fleet.queue import records
+from support.claimers import by_shell, claimer
 from support.claude_lab import host
-from support.model_server import Fault, ModelServer, Turn, exhausted, say
+from support.desktop import require
+from support.model_server import Fault, ModelServer, Turn, bash, exhausted, say
 from support.procs import wait_until
 from support.shop import Shop
 
@@ -95,5 +97,43 @@ def test_a_wall_that_subagents_meet_closes_their_account_and_the_next_one_does_t
     (closed,) = [json.loads(path.read_text()) for path in (shop.kept / "cooldowns").iterdir()]
     assert closed["profile"] == "claude-1"
     assert closed.get("scope", "") == ("opus" if wall == "opus" else "")
+    assert wall == "auth" or abs(closed["expires_unix"] - reset) < 3
+    assert shop.leases() == {}
+
+
+@pytest.mark.parametrize("wall", ["opus", "auth"])
+def test_a_wall_that_a_session_on_a_terminal_meets_closes_its_account_and_the_next_one_does_its_task(
+    tmp_path: Path, wall: str
+) -> None:
+    """Nobody reads what it prints; the program's own hook tells what ended the turn."""
+    require("tmux")
+    reset = (int(time.time()) + 5400) // 60 * 60  # it names the minute
+
+    def brain(turn: Turn) -> Any:
+        if account(turn) == "claude-1" and turn.results:
+            if wall == "auth":
+                return Fault(401, "authentication_error", "OAuth token has been revoked")
+            return exhausted("seven_day_opus", reset)
+        return claimer(by_shell(bash), "r1-w1" if account(turn) == "claude-1" else "r1-w2")(turn)
+
+    with ModelServer(brain) as server:
+        shop = Shop(tmp_path, server.url, claude=2)
+        shop.tell("claude-1", 90.0)
+        shop.json("init")
+        task = shop.add("do it")
+        lane = ("--max", "1", "--lane", "terminal", "--tmux")
+        with shop.work('rotation = "on"', options=lane) as child:
+            out, err = child.communicate(timeout=150)
+    assert shop.state(task) == "done", (out, err)
+    first, second = events(shop, "disbanded")
+    assert (first["outcome"], second["outcome"]) == ("auth" if wall == "auth" else "limit", "done")
+    assert [event["worker"] for event in events(shop, "claimed")] == [
+        "r1-w1",
+        "r1-w2",
+    ]  # it held the task when it met it
+    assert [event["account"] for event in events(shop, "mustered")] == ["claude-1", "claude-2"]
+    assert [record["outcome"] for record in records.outcomes(shop.queue(), task)] == ["done"]
+    (closed,) = [json.loads(path.read_text()) for path in (shop.kept / "cooldowns").iterdir()]
+    assert (closed["profile"], closed.get("scope", "")) == ("claude-1", "opus" if wall == "opus" else "")
     assert wall == "auth" or abs(closed["expires_unix"] - reset) < 3
     assert shop.leases() == {}

@@ -268,6 +268,30 @@ def test_a_session_on_a_terminal_that_ends_its_turn_with_a_task_in_hand_waits_fo
     assert meadow.site.counts() == {"done": 1}
 
 
+@pytest.mark.parametrize("ask", [(), ("--ask",)])
+def test_a_session_on_a_terminal_that_meets_a_limit_ends_and_its_task_goes_on_after_it(
+    meadow: Meadow, ask: tuple[str, ...]
+) -> None:
+    """Its hook tells it; what it prints is not read. Nobody has to come, whether somebody is there or not."""
+    require("tmux")
+    site = meadow.site
+    (task,) = meadow.add(1)
+    meadow.mode("wall")
+    with site.driving(*TERMINAL, "--max", "1", *ask, env=meadow.env) as driver:
+        wait_until(lambda: site.events("disbanded"), "the session has ended")
+        assert json.loads((site.dir / "gates.json").read_text())["bee"]["kind"] == "limit"
+        meadow.bees.have("day")
+        wait_until(lambda: site.reached(task, "done"), "the next one does it", 60)
+        if ask:
+            os.kill(attempts_of(site)[0].worker.pid, signal.SIGTERM)  # a person closes the window, or it would stay
+        answer = driver.end()
+
+    first = meadow.outcomes()[0]
+    assert (first["outcome"], first["reason"], first["returned"]) == ("limit", "out of honey", [task])
+    assert "r1-w1  is asked to end: limit: out of honey" in answer.err
+    assert [(record["outcome"], record["worker"]) for record in site.records(task)] == [("done", "r1-w2")]
+
+
 def test_tasks_that_a_session_parks_are_told_to_the_person_by_wall(meadow: Meadow) -> None:
     tasks = meadow.add(2)
     meadow.mode("park")

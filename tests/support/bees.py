@@ -2,7 +2,7 @@
 
 `BEE` in the environment says what a session does: `work` until nothing can be claimed; `once`, one task and then stay;
 `park`, block every task; `idle`, claim nothing; `quit` at once; `limit`, meet a limit unless the file `day` is there;
-`linger`, work and stay.
+`linger`, work and stay; `wall`, meet a limit with a task in hand unless `day` is there, have the hook tell it, and stay.
 While the file `wait` is there, nobody reports.
 """
 
@@ -48,6 +48,10 @@ while True:
                 file.write("{}\\n")
         print("waits", flush=True)
         time.sleep(0.1)
+    if mode == "wall" and not there("day"):
+        with open(os.environ["FLEET_TURNS"], "a") as file:
+            file.write("LIMIT\\n")
+        stay()
     mine = (told["id"], "--agent", name + "-1")
     if mode == "park":
         fleet("block", *mine, "--reason", "Sign-in required: https://Bank.example/x")

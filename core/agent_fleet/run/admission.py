@@ -17,7 +17,7 @@ from agent_fleet.queue.claim import Claimed
 from agent_fleet.queue.finish import Proof
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
-from agent_fleet.run import crews, outlook, roster
+from agent_fleet.run import crews, outlook, roster, turns
 from agent_fleet.run.accounts import Access
 from agent_fleet.run.clerk import Clerk, Lodging, Refused
 from agent_fleet.run.equipment import Unstarted
@@ -97,7 +97,10 @@ class Admission:
             *(queue, config, plugins, owner, self._pools, self.reasons.say_once), only=wishes.only, keep=self._keep
         )
         self.marshal = Marshal(
-            queue, self._vetting, self.pacing, self.spending, patience=config.get("run.first_claim"), asked=wishes.ask
+            *(queue, self._vetting, self.pacing, self.spending),
+            patience=config.get("run.first_claim"),
+            asked=wishes.ask,
+            met=lambda crew: turns.wall(queue, plugins, crew),
         )
         self._known = Known({}, {})
         self._tasks: set[str] = set()

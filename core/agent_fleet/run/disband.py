@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from agent_fleet.errors import FleetError
 from agent_fleet.model import Exit, Outcome
-from agent_fleet.plugins import PROVIDERS
-from agent_fleet.protocols import Musters
 from agent_fleet.queue import lease
 from agent_fleet.queue.store import Queue
-from agent_fleet.run import clerk, fitness, roster, slots, workplace
+from agent_fleet.run import clerk, fitness, roster, slots, turns, workplace
 from agent_fleet.run.crews import DISMISSED, UNCLAIMED
-from agent_fleet.run.muster import crew_of
 from agent_fleet.run.roster import Attempt
-from agent_fleet.run.settle import Bench, Settled, by_note, ending, feed_all, settle
+from agent_fleet.run.settle import Bench, Settled, by_note, ending, settle
 
 
 class Disbanded(NamedTuple):
@@ -89,23 +85,7 @@ def _judged(bench: Bench, attempt: Attempt, exit: Exit) -> Outcome:
 
 
 def _read(bench: Bench, attempt: Attempt, exit: Exit) -> Outcome:
-    """What the provider makes of the whole output. A provider that raises, or is gone, leaves the outcome unknown."""
-    if attempt.is_launched:
-        return _of_its_end(exit)
-    crew = crew_of(bench.queue, attempt)
-
-    def judge(musters: Musters) -> Outcome:
-        reader = musters.crew_reader(crew)
-        feed_all(reader, attempt.log)
-        return reader.outcome(exit)
-
-    try:
-        offer = bench.plugins.offer(PROVIDERS, attempt.provider)
-        return bench.plugins.ask(offer, lambda provider: judge(cast(Musters, provider)))
-    except FleetError as error:
-        return Outcome(kind="unknown", reason=f"its output could not be judged: {error.message}")
-    except OSError as error:
-        return Outcome(kind="unknown", reason=f"its output cannot be read: {error.strerror}")
+    return _of_its_end(exit) if attempt.is_launched else turns.read(bench.queue, bench.plugins, attempt, exit)
 
 
 def _of_its_end(exit: Exit) -> Outcome:

@@ -11,10 +11,10 @@ from agent_fleet.model import Board
 from agent_fleet.queue import board as boards
 from agent_fleet.queue.share import parse
 from agent_fleet.queue.store import Queue
+from agent_fleet.run import turns
 from agent_fleet.run.crews import DISMISSED, UNCLAIMED, dismiss, is_dismissed
 from agent_fleet.run.deeds import Deed, Deeds
 from agent_fleet.run.disband import Disbanded
-from agent_fleet.run.muster import TURNS
 from agent_fleet.run.pacing import WALLS, Pacing
 from agent_fleet.run.roster import Attempt
 from agent_fleet.run.spending import Spending
@@ -35,7 +35,10 @@ class Notice(NamedTuple):
 
 
 class Marshal:
-    """One a run. What it remembers of a crew is how long it has been in its present state."""
+    """One a run. What it remembers of a crew is how long it has been in its present state.
+
+    `met` says what ended the last turn of a session on a terminal, where that is a wall.
+    """
 
     def __init__(
         self,
@@ -46,6 +49,7 @@ class Marshal:
         *,
         patience: float,
         asked: bool,
+        met: Callable[[Attempt], str] = lambda _: "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.deeds = Deeds(queue)
@@ -55,6 +59,7 @@ class Marshal:
         self._spending = spending
         self._patience = patience
         self._asked = asked
+        self._met = met
         self._clock = clock
         self._next_look = 0.0
         self._providers: dict[str, str] = {}
@@ -95,12 +100,14 @@ class Marshal:
             mine = holding.get(crew.id, [])
             if draining and not is_dismissed(crew):
                 dismiss(crew)
-            stop = self._idle(crew, board) if not mine else ""
+            turned = self._turn_ended(crew)
+            # whoever met a wall would sit there until a person comes, and its tasks with it
+            stop = (self._met(crew) if turned else "") or (self._idle(crew, board) if not mine else "")
             if mine:
                 self._forget(crew)
             if stop:
                 notices.append(Notice(crew, stop=stop))
-            elif self._turn_ended(crew) and mine:
+            elif turned and mine:
                 notices.append(Notice(crew, waits=tuple(sorted(mine))))
         return notices
 
@@ -161,7 +168,7 @@ class Marshal:
         if not crew.interactive:
             return False
         try:
-            size = os.stat(os.path.join(crew.dir, TURNS)).st_size
+            size = os.stat(turns.path(crew)).st_size
         except OSError:
             return False
         before = self._turns.get(crew.id, 0)

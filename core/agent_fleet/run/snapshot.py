@@ -19,9 +19,8 @@ from agent_fleet.queue import board as boards
 from agent_fleet.queue import names, parked, records
 from agent_fleet.queue.parked import Group
 from agent_fleet.queue.store import Queue
-from agent_fleet.run import fitness, logs, roster
+from agent_fleet.run import fitness, logs, roster, turns
 from agent_fleet.run.gates import gates_of
-from agent_fleet.run.muster import TURNS
 from agent_fleet.run.roster import Attempt
 
 WAITS: Final = "waits for you"
@@ -87,7 +86,7 @@ def sessions(queue: Queue, board: Board, *, now: float | None = None) -> list[di
 
 
 def _has_ended_its_turn(crew: Attempt) -> bool:
-    turned, printed = _changed(os.path.join(crew.dir, TURNS)), _changed(crew.log)
+    turned, printed = _changed(turns.path(crew)), _changed(crew.log)
     return turned is not None and (printed is None or printed - turned < _REDRAWN)
 
 

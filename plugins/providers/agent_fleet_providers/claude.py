@@ -28,12 +28,13 @@ from agent_fleet.api import (
 from agent_fleet_providers import _claude_account
 from agent_fleet_providers._claude_quota import LastRun
 from agent_fleet_providers._claude_stream import ClaudeReader
+from agent_fleet_providers._claude_turns import ENDED, ClaudeTurns
 from agent_fleet_providers._hook_payload import said
 from agent_fleet_providers._models import model_name
 from agent_fleet_providers._program import found, missing
 from agent_fleet_providers._quota_axi import QuotaAxi
 from agent_fleet_providers._scratch import write_private
-from agent_fleet_providers._sessions import Unread, as_job, hook
+from agent_fleet_providers._sessions import as_job, hook
 
 BINARY = "provider.claude.binary"
 
@@ -176,7 +177,7 @@ class Claude:
         )
 
     def crew_reader(self, crew: Crew) -> Reader:
-        return Unread() if crew.interactive else ClaudeReader(as_job(crew), members=crew.seats > 1)
+        return ClaudeTurns() if crew.interactive else ClaudeReader(as_job(crew), members=crew.seats > 1)
 
     def _arguments(self, job: Job) -> list[str]:
         budget = job.task.budget
@@ -256,9 +257,10 @@ def _agents(crew: Crew) -> str:
 
 
 def _settings(crew: Crew) -> str:
-    """The file with the hook that tells the end of a turn."""
-    ended = [{"hooks": [{"type": "command", "command": hook()}]}]
-    return write_private(os.path.join(crew.scratch, "settings.json"), json.dumps({"hooks": {"Stop": ended}}))
+    """The file with the hooks that tell the end of a turn."""
+    told = [{"hooks": [{"type": "command", "command": hook()}]}]
+    hooks = dict.fromkeys(ENDED, told)
+    return write_private(os.path.join(crew.scratch, "settings.json"), json.dumps({"hooks": hooks}))
 
 
 def _bad(key: str, what: str, hint: str) -> FleetError:
