@@ -51,6 +51,22 @@ def order(estate: Estate, **more: Any) -> Order:
     return Order(**{**told, "argv": (CLAUDE, "hello"), **more})
 
 
+@pytest.mark.parametrize("verb", ["exec", "resume"])
+def test_what_it_becomes_is_told_where_it_is_and_not_where_it_was_called(estate: Estate, verb: str) -> None:
+    rest: tuple[str, ...]
+    elsewhere = {"PWD": str(estate.top), "OLDPWD": "/"}
+    if verb == "resume":
+        assert estate.launch("t", "--pool", "claude-crew", argv=[CLAUDE, "hello"]).status == 0
+        rest, argv = (), [CLAUDE]
+    else:
+        rest, argv = ("--pool", "claude-crew"), [CLAUDE, "hello"]
+    done = estate.launch("t", *rest, argv=argv, verb=verb, cwd=estate.top, env=elsewhere)
+    assert done.status == 0, done
+    call = estate.stand_in.last()
+    assert (call["cwd"], call["env"]["PWD"]) == (str(estate.root), str(estate.root))
+    assert "OLDPWD" not in call["env"]
+
+
 @pytest.mark.parametrize("moment", ["before the home", "after the home"])
 def test_what_appears_after_the_lease_was_taken_ends_it(
     estate: Estate, monkeypatch: pytest.MonkeyPatch, moment: str

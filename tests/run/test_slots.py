@@ -110,3 +110,16 @@ def test_a_worker_works_without_a_number_where_none_can_be_had(tmp_path: Path) -
     answer = site.work(env={"AGENT_FLEET_STATE_DIR": str(tmp_path / "state")})
     assert "slot: ." in site.record(task)["result"]
     assert "a worker has no FLEET_SLOT, FLEET_PORT and FLEET_TMP of its own" in answer.err
+
+
+@pytest.mark.skipif(not identity.LINUX, reason="it reads /proc")
+def test_a_worker_and_its_check_are_told_where_they_are_and_not_where_the_run_was_typed(tmp_path: Path) -> None:
+    """A shell mends the variable for itself, so what it was given is looked at."""
+    site = Site(tmp_path)
+    given = "tr '\\0' '\\n' < /proc/$$/environ | grep -c"
+    right = f'[ "$({given} "^PWD={site.root}$") $({given} ^OLDPWD=)" = "1 0" ]'
+    below = site.root / "below"
+    below.mkdir()
+    task = site.command(f"{right} && echo right", "--check", right)
+    answer = site.fleet("run", "--force", cwd=below, env={"PWD": str(below), "OLDPWD": "/"})
+    assert (answer.status, site.state(task)) == (0, "done"), (answer, site.records(task))

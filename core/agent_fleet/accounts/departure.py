@@ -139,7 +139,7 @@ class Departure:
                 workspace=ground.root,
                 turn_end=ground.turn_end,
             )
-            carries = badge.variables(self.registry.rules.state_dir)
+            carries = {**badge.variables(self.registry.rules.state_dir), "PWD": ground.root}
             ready = outfit(self.port, self.registry.profile(lease.profile), ground.root, carries, self.port.environ)
             command = arguments.build(
                 ready.spec.grammar,

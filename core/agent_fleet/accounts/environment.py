@@ -27,6 +27,7 @@ SCRUBBED = (
         "SHELLOPTS",
         "ENV",
         "INIT_CWD",
+        "OLDPWD",
         "PERLLIB",
     ),
     *("BROWSER", "CHROME_PATH", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "GH_BROWSER"),

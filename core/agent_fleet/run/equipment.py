@@ -56,9 +56,11 @@ def _new_worker_dir(run: Run) -> tuple[int, str]:
 
 def environment(queue: Queue, run: Run, mark: str, worker: str, environ: Mapping[str, str]) -> dict[str, str]:
     """What is in the environment of every worker: the person's own, the queue, and the marks of its tree."""
-    env = {name: value for name, value in environ.items() if not name.startswith("FLEET_")}
+    root = os.path.dirname(queue.dir)
+    env = {name: value for name, value in environ.items() if not name.startswith("FLEET_") and name != "OLDPWD"}
     env |= {
-        "AGENT_ROOT": os.path.dirname(queue.dir),
+        "PWD": root,  # whoever typed `run` may have been elsewhere
+        "AGENT_ROOT": root,
         "AGENT_DIR": os.path.basename(queue.dir),
         "FLEET_RUN": run.mark,
         "FLEET_WORKER": mark,

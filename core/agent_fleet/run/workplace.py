@@ -51,7 +51,7 @@ def prepare(
     """Make a place for an attempt. Raises FleetError with what keeps its worktree from being made."""
     variables = own_variables(queue, config, run.identity, environ, mark=mark, directory=directory)
     if not worktree:
-        return Workplace(os.path.dirname(queue.dir), variables)
+        return _in_project(queue, variables)
     try:
         tree = checkout.provide(queue, task, generation, environ, reserve=config.get("capacity.reserve_disk"))
     except OSError as error:
@@ -63,8 +63,13 @@ def of_check(queue: Queue, config: Config, attempt: Attempt, environ: Mapping[st
     """Where the check of an attempt runs: where its agent did, with the same number and files."""
     variables = own_variables(queue, config, identity.identity_of(), environ, mark=attempt.mark, directory=attempt.dir)
     if not attempt.tree:
-        return Workplace(os.path.dirname(queue.dir), variables)
+        return _in_project(queue, variables)
     return _in_tree(attempt.cwd, variables, attempt.tree, "")
+
+
+def _in_project(queue: Queue, variables: Mapping[str, str]) -> Workplace:
+    root = os.path.dirname(queue.dir)
+    return Workplace(root, {**variables, "PWD": root}, ("OLDPWD",))
 
 
 def _in_tree(cwd: str, variables: Mapping[str, str], tree: str, branch: str) -> Workplace:
