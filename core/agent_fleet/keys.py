@@ -95,7 +95,7 @@ KEYS: tuple[Key, ...] = (
         "accounts.patience",
         "number",
         300.0,
-        "Seconds that a task waits for the account of its conversation before it begins anew on another one.",
+        "Seconds that a task waits for the account of its conversation before it begins anew on another one, where rotation is on.",
     ),
     Key("queue.max_attempts", "whole", 3, "How many charged attempts a task gets before it has failed.", least=1),
     Key(

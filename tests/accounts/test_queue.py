@@ -128,6 +128,35 @@ def test_without_rotation_a_run_stays_with_one_account(yard: Yard) -> None:
     assert set(yard.accounts()) == {"1"}
 
 
+@pytest.mark.parametrize("rotation", ["off", "on"])
+def test_a_conversation_of_an_earlier_run_goes_on_under_its_own_account(yard: Yard, rotation: str) -> None:
+    """Beside the run's own one. While that is closed for long the task waits, but where rotation is on: there it begins anew."""
+    yard.open('pool = "claude-crew"', f'rotation = "{rotation}"')
+    yard.json("profile", "cooldown", "claude-1", "--seconds", "3600", "--reason", "for now")
+    yard.stand_in.tell(limits={"2": {"rateLimitType": "five_hour", "resetsAt": int(time.time()) + 5400}})
+    spoken = yard.add("do it")
+    with yard.start("run", "--force", "--max", "1") as run:
+        wait_until(lambda: yard.records(spoken), "it has met the limit", 60)
+        run.terminate()
+        run.communicate(timeout=60)
+    yard.json("profile", "cooldown-clear", "claude-1")
+    yard.stand_in.tell()
+    first, last = yard.add("do it", "--priority", "1"), yard.add("do it", "--priority", "9")
+    with yard.start("run", "--force", "--max", "1") as run:
+        wait_until(lambda: yard.state(last) == "done", "the others are done", 60)
+        if rotation == "off":
+            wait_until(lambda: "its conversation is with claude-2" in yard.fleet("why", spoken).out, "it waits")
+            assert (yard.state(spoken), yard.accounts(), run.poll()) == ("inbox", ["2", "1", "1"], None)
+            yard.json("profile", "cooldown-clear", "claude-2")
+        _, err = run.communicate(timeout=90)
+    assert {yard.state(task) for task in (first, spoken, last)} == {"done"}, err
+    if rotation == "on":
+        assert yard.accounts() == ["2", "1", "1", "1"]
+        return
+    assert yard.accounts() == ["2", "1", "1", "2"]
+    assert "--resume" in yard.stand_in.calls()[-1]["argv"]
+
+
 def test_a_bound_pool_works_in_its_own_projects_alone(yard: Yard, tmp_path: Path) -> None:
     other = work_tree(tmp_path / "other")
     yard.file.write_text(yard.file.read_text() + f'\n[pools.claude-crew]\nprojects = ["{other}"]\n')

@@ -168,14 +168,21 @@ class Clerk:
         return str(last.get("account") or "")
 
     def _worth_waiting(self, own: str, provider: str, pool: str, model: str, error: FleetError) -> Hold | None:
-        """A hold where the task's own account opens so soon that its conversation is worth the wait."""
+        """A hold where the task's own account opens so soon that its conversation is worth the wait.
+
+        Without rotation it is worth any: to begin anew under another account would be to go from one login to the next at a limit.
+        """
         model = self.access.model(provider, model)
         rooms = self.access.rooms(provider, pool=pool, kept=own, model=model, look=self._glance)
-        until = rooms.opens.get(own) if rooms else None
+        why = f"its conversation is with {own}: {line('; '.join([error.message, *error.details]), 400)}"
+        if rooms is None:
+            return None
+        if not self.access.rotates(self.access.router()[1], provider):
+            return _hold(rooms, why) if rooms.is_waiting or rooms.free else None
+        until = rooms.opens.get(own)
         if until is None or until - time.time() > self.access.config.get("accounts.patience"):
             return None
-        why = line("; ".join([error.message, *error.details]), 400)
-        return Hold(source=HELD, why=f"its conversation is with {own}: {why}", until=until)
+        return Hold(source=HELD, why=why, until=until)
 
     def _glance(self, prober: Prober, due: list[Profile]) -> None:
         """Look in a thread of its own: a provider that is slow to answer must not keep the workers unwatched."""
