@@ -123,7 +123,7 @@ MODULE = """
             return None
         def hold(self, task, board):
             if "late" in task.target and not os.path.exists(os.environ["BEE_HOME"] + "/day"):
-                return Hold(source="curfew", why="it is night", until=time.time() + 2)
+                return Hold(source="curfew", why="it is night", until=time.time() + 4)
             return None
 
     @hookimpl

@@ -93,6 +93,7 @@ class Marshal:
         self._next_look = self._clock() + _LOOK
         holding = self.deeds.holding()
         board = boards.read(self._queue)
+        self._vetting.renew(board)
         for share in {crew.share for crew in crews}:
             self._vetting.vet(parse(share), board)  # those at work claim their next task without asking us
         notices = []

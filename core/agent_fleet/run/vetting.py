@@ -21,6 +21,7 @@ from agent_fleet.run import outlook
 from agent_fleet.run.pools import Pools
 
 _VETTED = 50  # tasks that the policies are asked about before one is claimed
+_AHEAD = 5.0  # seconds before a hold is over at which the policies are asked again; a driver looks more often than that
 _SEEN = 20 * _VETTED  # tasks of the inbox that one look goes through
 
 Keep = Callable[[Task], Hold | None]
@@ -129,6 +130,18 @@ class Vetting:
     def vet(self, share: Share, board: Board) -> None:
         """Ask about the tasks that a crew with this share would claim next."""
         self._vet(self.search(share), share.wanted, board, ())
+
+    def renew(self, board: Board) -> None:
+        """Ask again about what is on hold for a moment more: those who claim for themselves must not find it free in between."""
+        soon = time.time() + _AHEAD
+        tasks: list[Task] = []
+        for task, hold in holds.read(self.queue).items():
+            until, place = hold.get("until"), None
+            if isinstance(until, int | float) and until <= soon and len(tasks) < _VETTED:
+                place = self.queue.find(task)
+            body = self.queue.body(place.path, task) if place and place.state == "inbox" else None
+            tasks += [] if body is None else [task_from(body)]
+        self._ask(tasks, board)
 
     def _vet(
         self, search: Claim, wanted: Wanted, board: Board, asked: Container[str], keep: Keep | None = None
