@@ -26,8 +26,7 @@ from agent_fleet.run.marshal import Marshal
 from agent_fleet.run.muster import Call, muster
 from agent_fleet.run.outlook import Known, Outlook, Wishes
 from agent_fleet.run.pacing import Pacing
-from agent_fleet.run.pools import Pools
-from agent_fleet.run.reach import open_to, reaches
+from agent_fleet.run.reach import reaches, within
 from agent_fleet.run.reasons import Reasons
 from agent_fleet.run.roster import Attempt, Run
 from agent_fleet.run.spending import Spending
@@ -41,7 +40,6 @@ _BACKOFF = 5.0  # seconds until a machine that had no room for a process is trie
 _PATIENCE = 3  # times in a row that it may have had none
 _PRESSED = 3  # looks in a row that show real pressure, before it is believed
 _OF_THE_MACHINE = ("unavailable", "disk_full", "read_only", "permission", "io_error")
-_OF_THE_QUEUE = ("work", "hosts and paths", "lane", "provider")
 
 
 class Answer(NamedTuple):
@@ -92,10 +90,7 @@ class Admission:
         self.reasons = Reasons(queue, self.pacing, say, force=wishes.force, longest=float(config.get("run.max_wait")))
         owner = lease.enlist(queue, run.identity, agent=f"{run.id}-driver", lane="")
         self._routes = outlook.routes_of(config, plugins, wishes)
-        self._pools = Pools(queue)
-        self._vetting = Vetting(
-            *(queue, config, plugins, owner, self._pools, self.reasons.say_once), only=wishes.only, keep=self._keep
-        )
+        self._vetting = Vetting(queue, config, plugins, owner, self.reasons.say_once, only=wishes.only, keep=self._keep)
         self.marshal = Marshal(
             *(queue, self._vetting, self.pacing, self.spending),
             patience=config.get("run.first_claim"),
@@ -155,7 +150,7 @@ class Admission:
             known=self._known,
             gated=self.pacing.obstacles(),
             rooms=self.clerk.rooms,
-            pools=self._pools,
+            pools=self._vetting.wishes,
         )
         self._price = seen.machine.cost.memory
         providers = {name: seen.troubles.get(name, "") for lane in seen.plan.lanes for name in lane.providers}
@@ -189,10 +184,8 @@ class Admission:
             whole = crews.share_of(seen.routes, lane, provider)._replace(run=self.wishes.only)
             route = Route(self.plugins.offer(LANES, lane), self.plugins.offer(PROVIDERS, provider))
             asked = self.wishes.ask and berth.interactive
-            within = open_to(seen, provider)
-            for pool, share in crews.by_pool(whole, self._vetting.pools(whole), self.clerk.access.pool()):
-                if within is not None and pool not in within:
-                    continue
+            pools = crews.by_pool(whole, self._vetting.pools(whole), self.clerk.access.pool())
+            for pool, share in within(seen, provider, pools):
                 call = Call(route, min(berth.seats, room), berth.interactive, share, asked)
                 if answer := self._muster_one(call, pool, seen, at_work):
                     return answer
@@ -282,9 +275,8 @@ class Admission:
     def adopt(self, attempt: Attempt) -> None:
         """Know of a worker that another driver had started, and see that its account is leased to it."""
         self.lanes.add(attempt.lane)
-        self._tasks |= {attempt.task} - {
-            ""
-        }  # if it comes back it is a task of this run, which may try it as often as any
+        # if it comes back it is a task of this run, which may try it as often as any
+        self._tasks |= {attempt.task} - {""}
         self.clerk.bind(attempt)
 
     def _has_started(self, attempt: Attempt) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from agent_fleet.queue.claim import Wanted
+from agent_fleet.queue.share import Share
 from agent_fleet.run.outlook import Outlook
 
 
@@ -16,7 +17,13 @@ class Reach(NamedTuple):
     pools: frozenset[str] | None = None
 
 
-def open_to(seen: Outlook, provider: str) -> frozenset[str] | None:
+def within(seen: Outlook, provider: str, pools: Iterable[tuple[str, Share]]) -> list[tuple[str, Share]]:
+    """Those shares of a provider's crews, by the pool that each is for, whose pool may have a free account now."""
+    wishes = _open_to(seen, provider)
+    return [(pool, share) for pool, share in pools if wishes is None or pool in wishes]
+
+
+def _open_to(seen: Outlook, provider: str) -> frozenset[str] | None:
     """The pools that a task for this provider must wish for to find an account now; None where it need wish for none."""
     rooms = seen.rooms.get(provider)
     return None if rooms is None else rooms.wishes
@@ -27,7 +34,7 @@ def reaches(seen: Outlook) -> Iterator[Reach]:
 
     A provider whose accounts of the run's own pool are closed is still open to those tasks that wish for another pool.
     """
-    narrow = {name: wishes for name in seen.rooms if (wishes := open_to(seen, name)) is not None}
+    narrow = {name: wishes for name in seen.rooms if (wishes := _open_to(seen, name)) is not None}
     narrow = {name: wishes for name, wishes in narrow.items() if name not in seen.troubles}
     if not narrow:
         yield Reach(_tracks(seen))

@@ -37,7 +37,6 @@ class Vetting:
         config: Config,
         plugins: Plugins,
         owner: Owner,
-        pools: Pools,
         say_once: Callable[[str, str], None],
         *,
         only: str = "",
@@ -51,7 +50,7 @@ class Vetting:
         self._run = only
         self._only = Only(only) if only else None
         self._keep = keep
-        self._pools = pools
+        self.wishes = Pools(queue)
         self._narrow: dict[tuple[str, frozenset[str] | None], Only] = {}
 
     def waiting(self) -> int:
@@ -110,7 +109,7 @@ class Vetting:
         """Which pools of accounts the first tasks of a share wish for; an empty name where one wishes for none."""
         found = set()
         for candidate in itertools.islice(self.search(share).candidates(share.wanted), _SEEN):
-            wish = self._pools.of(candidate.task, candidate.path) if candidate.path else None
+            wish = self.wishes.of(candidate.task, candidate.path) if candidate.path else None
             found |= set() if wish is None else {wish}
         return found
 
