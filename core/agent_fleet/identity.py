@@ -106,14 +106,6 @@ def is_alive(identity: str) -> bool | None:
     return _runs(pid, start)
 
 
-def parent_of(pid: int) -> int:
-    """The parent's pid, 0 if there is none. Raises FleetError `not_found` for no such process."""
-    parent = _parent(pid)
-    if parent is None:
-        raise FleetError("not_found", f"there is no process {pid}", hint="look for it with `ps`; it may have ended")
-    return parent
-
-
 def name_of(pid: int) -> str:
     """The base name of the program that a process runs, or the name it calls itself; empty if neither can be read."""
     if LINUX:

@@ -20,9 +20,9 @@ _SYNONYMS: Final = (
     (r"needs[-_](answer|human)(?=\s*:)", r"needs \1"),
     (r"suspicious[-_]content(?=\s*:)", "suspicious content"),
 )
-_BARE: Final = r"(login required|captcha|2fa)\s*\.?"
-_NAMED: Final = r"(login required|captcha|2fa)\s*:\s*(\S+)"
-_TEXT: Final = r"(needs answer|needs human|suspicious content)\s*:\s*(.+)"
+_BARE: Final = rf"({'|'.join(OF_A_HOST)})\s*\.?"
+_NAMED: Final = rf"({'|'.join(OF_A_HOST)})\s*:\s*(\S+)"
+_TEXT: Final = rf"({'|'.join(OF_TEXT)})\s*:\s*(.+)"
 _HOST: Final = (
     r"(?:([a-z][a-z0-9+.-]*)://)?(?:[^/@\s]*@)?(\w(?:[\w.-]*\w)?)\.?(?::(\d{1,5}))?(?:[/?#]\S*)?[.,;]?"  # RFC 3986
 )

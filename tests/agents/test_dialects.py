@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -15,7 +13,6 @@ from hypothesis import strategies as st
 from agent_fleet.agents.dialect import Answer, Call, Dialect, Fault, Prompt, Request, Said, Tool
 from agent_fleet.agents.report import HostReader, ended, recorded, used
 from agent_fleet.agents.sse import Events
-from agent_fleet.agents.tools import Functions, Local
 from agent_fleet.agents.wire import proxy_for
 from agent_fleet.agents.work import plain_prompt, verdict
 from agent_fleet.model import Exit, Outcome, Usage
@@ -251,23 +248,6 @@ def test_only_the_last_line_with_the_right_word_is_a_verdict() -> None:
     assert verdict(f"Seen.\nFLEET-{nonce} DONE", nonce) == ("done", "", "Seen.")
     assert verdict(f"FLEET-{nonce} FAILED: no\nbut then yes", nonce)[0] == "done"
     assert verdict("Seen.\nFLEET-0 FAILED: no", nonce)[0] == "done"
-
-
-def test_a_function_is_a_tool_and_its_faults_are_answers() -> None:
-    async def double(given: Mapping[str, Any]) -> str:
-        if "n" not in given:
-            raise ValueError("n is missing")
-        return str(given["n"] * 2)
-
-    kit = Functions([Local(TOOL, double)])
-
-    def ask(arguments: Mapping[str, Any] | None, name: str = "look") -> Answer:
-        return asyncio.run(kit.call(Call(id="c", name=name, arguments=arguments)))
-
-    assert ask({"n": 4}) == Answer(call="c", text="8")
-    assert ask({}) == Answer(call="c", text="n is missing", is_error=True)
-    assert ask(None).is_error
-    assert ask({}, "other").is_error
 
 
 def test_this_machine_is_asked_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Tools of agents: MCP servers that a work order names, shared by all agents of a process, and functions of this program.
+"""Tools of agents: MCP servers that a work order names, shared by all agents of a process.
 
 A server is started once, by whoever first needs it, and ends with the host. Nothing is passed through a shell.
 """
@@ -9,7 +9,7 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -23,31 +23,6 @@ _CALL = 300.0  # seconds that one call may take
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 Server = Mapping[str, Any]
-Function = Callable[[Mapping[str, Any]], Awaitable[str]]
-
-
-class Local(NamedTuple):
-    """A tool that is a function of this program."""
-
-    tool: Tool
-    function: Function
-
-
-class Functions:
-    """Tools that are functions. What one raises as FleetError or ValueError is told to the model."""
-
-    def __init__(self, local: Sequence[Local]) -> None:
-        self._local = {each.tool.name: each for each in local}
-        self.tools = tuple(each.tool for each in local)
-
-    async def call(self, call: Call) -> Answer:
-        found = self._local.get(call.name)
-        if found is None or call.arguments is None:
-            return _unknown(call)
-        try:
-            return Answer(call=call.id, text=shown(await found.function(call.arguments)))
-        except (FleetError, ValueError) as error:
-            return Answer(call=call.id, text=f"{error}", is_error=True)
 
 
 class Servers:
