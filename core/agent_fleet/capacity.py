@@ -229,7 +229,7 @@ def _cpu(folded: Mapping[Quantity, Reading], cost: Cost, settings: CapacitySetti
     if load is not None and load.value is not None and _confirmation(folded):
         room = _room(cores * settings.max_load_per_core - load.value, need)
         why = (
-            f"load {load.value:.2f} of {cores * settings.max_load_per_core:g} allowed, {_confirmation(folded)}; "
+            f"{load.value:.2f} of {cores * settings.max_load_per_core:g} allowed, {_confirmation(folded)}; "
             f"room for {max(0, room)} beside {running} running"
         )
         yield _limit("load", load, running + room, why)

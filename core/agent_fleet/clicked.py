@@ -70,7 +70,7 @@ def work(args: list[str]) -> object:
 
 def _usage(error: click.ClickException) -> FleetError:
     command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "fleet"
-    message = error.format_message().rstrip(".")
+    message = error.format_message().rstrip(".").removesuffix(" range")  # click says "not a valid integer range"
     hint = f"`{command} --help` shows how it is used"
     if isinstance(error, click.NoSuchOption) and command == "fleet add":
         hint += "; put -- before a text that begins with a dash"

@@ -148,6 +148,7 @@ def test_one_run_and_one_span_of_time_can_be_asked_for(project: Project) -> None
 def test_a_run_that_is_not_there_and_a_time_that_is_none_are_refused(project: Project) -> None:
     assert project.json("cost", "--run", "r9", status=4)["code"] == "not_found"
     assert project.json("cost", "--run", "../x", status=4)["code"] == "not_found"
+    assert project.json("cost", "--run", "d9", status=4)["code"] == "not_found"
     for text in ("soon", "24", "2026-13-01", "-1h", "9" * 30 + "h", "0000-01-01"):
         assert project.json("cost", "--since", text, status=2)["code"] == "bad_input", text
 

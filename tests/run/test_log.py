@@ -39,6 +39,7 @@ def test_the_events_of_an_agent_are_rows_and_each_attempt_has_its_own(fleet_proj
     assert first == ["I look at the task.", "[result] It answered 404."]
     assert project.cli("log", task, "--raw").json["lines"][0].startswith('{"type": "started"')
     assert project.cli("log", task, "--attempt", "7").json["code"] == "not_found"
+    assert "nobody has worked on it yet" in project.cli("log", project.add("later")).json["error"]
     assert project.cli("log", task, "--follow").json["code"] == "usage"
 
 

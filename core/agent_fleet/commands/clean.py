@@ -80,5 +80,5 @@ def _text(swept: list[Swept], found: list[tuple[str, Finding]], asked: list[str]
         for name, finding in found
     ]
     if dry_run and asked:
-        rows.append(f"would be asked to clean up: {', '.join(asked)}")
+        rows.append(f"plugins that would be asked to clean up after themselves: {', '.join(asked)}")
     return "\n".join(rows) or "nothing to clean up"

@@ -82,7 +82,7 @@ def _cost(queue: Queue, table: Table, *, by: str, run: str | None, since: float 
     rows: dict[str, Tally] = {}
     whole = Tally()
     key = _KEYS[by]
-    is_known = run is None or is_id(run) or run in queue.listing("runs")
+    is_known = run is None or run in queue.listing("deployments" if is_id(run) else "runs")
     is_wanted = _of_run(queue, run)
     for entry in entries(queue, table):
         if not is_wanted(entry):
@@ -93,9 +93,8 @@ def _cost(queue: Queue, table: Table, *, by: str, run: str | None, since: float 
         rows.setdefault(key(entry), Tally()).add(entry)
         whole.add(entry)
     if not is_known:
-        raise FleetError(
-            "not_found", f"there is no run {run!r}", hint="`fleet cost --by run` lists those that there are"
-        )
+        what = "deployment" if is_id(run or "") else "run"
+        raise FleetError("not_found", f"there is no {what} {run!r}", hint="`fleet runs` lists them")
     return Cost(by, dict(sorted(rows.items(), key=_order)), whole, table, since, run, len(queue.active()))
 
 

@@ -94,7 +94,7 @@ def tell(shared: Shared, deployment: Deployment, done: Work | None = None) -> in
         "escalated": climbed,
         "verification": checked_by(deployment, report.verification),
     }
-    alike = f"; {linked:,} of {count(answers, 'answer')} say what another says" if answers else ""
+    alike = f"; answers that say what another says: {linked:,} of {answers:,}" if answers else ""
     told = _climbs(climbed) + _checked(deployment, report.verification)
     told += [f"{report.verdict}{alike}", f"report: {files[-1]}"]
     shared.emit(

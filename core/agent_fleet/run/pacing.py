@@ -37,11 +37,11 @@ class Pacing:
             if not why and name in self._probing:
                 why = "one worker tries whether the limit is over"
             if self._unexplained.get(name, 0) >= IN_A_ROW:
-                why = f"{IN_A_ROW} attempts in a row ended without a word that explains it; look at their logs"
+                why = f"{IN_A_ROW} attempts in a row ended without a word that explains it; look at their logs (`fleet log ID`)"
             elif not why and self._judging.get(name) and self._unexplained.get(name, 0) == IN_A_ROW - 1:
                 why = "the last attempt ended without a word that explains it, and the next one is being judged"
             if self._fruitless.get(name, 0) >= IN_A_ROW:
-                why = f"{IN_A_ROW} sessions in a row ended without having moved a task; look at their logs"
+                why = f"{IN_A_ROW} sessions in a row ended without having moved a task; look at their logs in .agents/logs"
             why = self._spent.get(name, why)
             if why:
                 found[name] = why

@@ -45,9 +45,8 @@ def find(queue: Queue, task: str, generation: int | None = None) -> Log:
             if os.path.isfile(path):
                 return Log(task, number, path, attempt)
     which = place.generation if generation is None else generation
-    raise FleetError(
-        "not_found", f"{task} has no log of lease {which}", hint="only attempts started by fleet run have one"
-    )
+    missing = f"{task} has no log of lease {which}" if which else f"{task} has no log: nobody has worked on it yet"
+    raise FleetError("not_found", missing, hint="only attempts started by fleet run have one")
 
 
 def attempt_of(queue: Queue, task: str, generation: int) -> Attempt | None:
