@@ -95,7 +95,11 @@ def _check_owner(path: str, where: str, found: os.stat_result) -> None:
     if found.st_uid != os.getuid():
         raise _refused(path, f"{where} belongs to another user")
     if stat.S_IMODE(found.st_mode) & 0o002:
-        raise _refused(path, f"everybody may write in {where}", f"chmod o-w {where}")
+        raise _refused(
+            path,
+            f"everybody may write in {where}",
+            f"keep the project where only you may write, or `chmod o-w {where}` if it is yours",
+        )
 
 
 def _check_repository(path: str, common: str) -> None:

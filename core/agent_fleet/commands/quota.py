@@ -63,7 +63,7 @@ def _line(found: dict[str, Any]) -> str:
         return f"{found['profile']}: a reserve, never looked at"
     age = "never looked at" if found["age_seconds"] is None else f"seen {duration(found['age_seconds'])} ago"
     windows = ", ".join(_window(window) for window in found["windows"])
-    reason = f" ({found['reason']})" if found["reason"] else ""
+    reason = f" ({found['reason']})" if found["reason"] not in (None, "", found["status"]) else ""
     left = f"{percent(found['headroom_percent'])} left" if found["status"] != "none" else "no windows"
     return f"{found['profile']}: {found['status']}{reason}, {left}, {age}{': ' + windows if windows else ''}"
 
