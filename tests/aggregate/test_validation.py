@@ -45,6 +45,15 @@ def test_a_text_is_a_text_where_the_contract_wants_one() -> None:
     assert Contract({"type": "string"}).accept('{"file": 1}') == ('{"file": 1}', "")
 
 
+def test_a_schema_may_allow_an_empty_answer() -> None:
+    assert Contract({"type": "null"}).accept(None) == (None, "")
+    assert Contract({}).accept("") == ("", "")
+
+
+def test_a_number_that_is_too_large_for_the_contract_breaks_it() -> None:
+    assert Contract({"multipleOf": 0.5}).accept(10**400)[1] == "a number in it is too large"
+
+
 def test_no_schema_takes_what_is_not_empty() -> None:
     assert Contract(None).accept("x") == ("x", "")
     assert Contract(None).accept("")[1] == "it is empty"

@@ -94,7 +94,7 @@ def test_a_contract_that_refers_to_itself_ends() -> None:
     deep: Any = {}
     for _ in range(5000):
         deep = {"a": deep}
-    assert contract.fault(deep) in ("", "the contract cannot be applied to it")
+    assert contract.fault(deep) == "the value is nested more than 100 levels deep"
 
 
 def test_answers_are_found_in_whatever_an_agent_writes_around_them() -> None:
@@ -114,6 +114,24 @@ def test_an_answer_that_breaks_the_contract_is_none_and_never_hides_one_that_kee
     assert read('{"item": "i1", "value": "x"}', "a", schema=schema)["i1"].fault == "invalid"
     both = '{"item": "i1", "value": 4}\n{"item": "i1", "value": "x"}'
     assert read(both, "a", schema=schema)["i1"].value == 4
+
+
+@pytest.mark.parametrize("value", ["null", '""', '" \\n"', "1e999", '{"a": [-1e999]}', "[" * 200 + "]" * 200])
+def test_a_value_that_says_nothing_or_that_nobody_can_pass_on_is_no_answer(value: str) -> None:
+    assert read(f'{{"item": "i1", "value": {value}}}', "a")["i1"].fault == "invalid"
+
+
+def test_a_contract_may_allow_an_empty_value() -> None:
+    assert read('{"item": "i1", "value": null}', "a", schema={"type": ["string", "null"]})["i1"].kind == "answered"
+
+
+def test_a_number_of_any_length_is_held_to_the_contract() -> None:
+    assert Contract({"multipleOf": 0.5}).fault(10**400) == "the contract cannot be applied to it"
+
+
+@pytest.mark.parametrize("reason", ["false", "null", '""', '" "', "1"])
+def test_what_is_skipped_without_a_reason_is_not_skipped(reason: str) -> None:
+    assert read(f'{{"item": "i1", "skipped": {reason}}}', "a")["i1"].fault == "invalid"
 
 
 @PATIENT

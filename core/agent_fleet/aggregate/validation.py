@@ -15,7 +15,7 @@ _SHOWN = 140
 
 
 class Contract:
-    """What an answer must be. None accepts any text or value that is not empty."""
+    """What an answer must be. None accepts any text or value that is not empty; a schema may allow that it is."""
 
     def __init__(self, schema: Mapping[str, Any] | None) -> None:
         """Raises `bad_input` if this is no JSON Schema (draft 2020-12)."""
@@ -26,9 +26,9 @@ class Contract:
 
         A text counts as the JSON in it where the contract wants something else than a text.
         """
-        if value is None or (isinstance(value, str) and not value.strip()):
-            return value, "it is empty"
         why = self._fault(value)
+        if is_empty(value):
+            return value, "it is empty" if why or self._validator is None else ""
         if why and isinstance(value, str):
             try:
                 parsed: Json = json.loads(_unfenced(value))
@@ -47,6 +47,8 @@ class Contract:
             error = best_match(self._validator.iter_errors(value))
         except RecursionError:
             return "it is nested too deeply"
+        except OverflowError:
+            return "a number in it is too large"
         except (Unresolvable, re.error) as error:  # what a check of the schema does not see
             return line(f"the contract cannot be applied: {error}", 200)
         if error is None:
@@ -55,6 +57,11 @@ class Contract:
             return line(f"{error.json_path}: {error.message}", 200)
         wanted = line(json.dumps(error.validator_value), _SHOWN)
         return line(f"{error.json_path}: it does not keep {error.validator} {wanted}", 200)
+
+
+def is_empty(value: Json) -> bool:
+    """Whether it says nothing: null, or a text without a sign in it."""
+    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def _validator(schema: Mapping[str, Any]) -> Any:

@@ -64,8 +64,8 @@ def _answer(item: str, told: dict[str, Any], contract: Contract) -> Answer:
         return Answer(item=item, kind="answered", value=told["value"], confidence=_confidence(told.get("confidence")))
     if "failed" in told:
         return Answer(item=item, kind="failed", fault=_word(told["failed"]), why=_text(told.get("why")))
-    if "skipped" in told:
-        return Answer(item=item, kind="skipped", why=_text(told["skipped"]))
+    if why := _text(told.get("skipped")).strip():
+        return Answer(item=item, kind="skipped", why=why)
     return Answer(item=item, kind="failed", fault="invalid", why="it has neither a value nor a reason for none")
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
+from agent_fleet.aggregate.validation import is_empty
 from agent_fleet.errors import FleetError
 from agent_fleet.queue.files import BadFileError, read_json
 
 _LONGEST = 100_000
+_DEEPEST = 100  # levels of lists and objects in a value
 
 # what one who checks an answer of another returns for it
 VERDICT: Mapping[str, Any] = {
@@ -22,7 +25,7 @@ VERDICT: Mapping[str, Any] = {
 
 
 class Contract:
-    """A schema that was found to be sound; an empty one takes every value. References leave the schema nowhere."""
+    """A schema that was found to be sound; an empty one takes every value that says something. References do not leave it."""
 
     def __init__(self, schema: Mapping[str, Any] | None = None) -> None:
         """Raises `bad_input` for what is no JSON Schema, or refers to another document."""
@@ -46,15 +49,18 @@ class Contract:
         self._validator = kind(self.schema, registry=Registry())
 
     def fault(self, value: Any) -> str:
-        """What is wrong with a value, in one line; an empty text if nothing is."""
+        """What is wrong with a value, in one line; an empty text if nothing is. Only a schema can allow an empty one."""
+        unfit = _unfit(value)
+        if unfit:
+            return unfit
         if self._validator is None:
-            return ""
+            return "the value is empty" if is_empty(value) else ""
         from jsonschema import exceptions
         from referencing.exceptions import Unresolvable
 
         try:
             error = exceptions.best_match(self._validator.iter_errors(value))
-        except (Unresolvable, RecursionError):
+        except (Unresolvable, RecursionError, OverflowError):
             return "the contract cannot be applied to it"
         if error is None:
             return ""
@@ -70,6 +76,20 @@ def read(path: str) -> Contract:
         raise FleetError("not_found", f"there is no file {path}", hint="name a file with a JSON Schema") from None
     except BadFileError as error:
         raise FleetError("bad_input", f"cannot read {path}: {error}", hint="give a JSON Schema") from None
+
+
+def _unfit(value: Any) -> str:
+    """Why a value can be passed on to nobody, whatever the contract says: what reads it later has limits of its own."""
+    stack = [(value, 1)]
+    while stack:
+        each, depth = stack.pop()
+        if depth > _DEEPEST:
+            return f"the value is nested more than {_DEEPEST} levels deep"
+        if isinstance(each, float) and not math.isfinite(each):
+            return "a number in the value is too large"
+        if isinstance(each, dict | list):
+            stack += [(inner, depth + 1) for inner in (each.values() if isinstance(each, dict) else each)]
+    return ""
 
 
 def _references(schema: Any) -> list[str]:
