@@ -83,6 +83,39 @@ def test_an_empty_or_invalid_answer_is_no_answer_and_is_kept_aside_with_its_reas
     assert all("Kept aside" in page for page in sheets(report)[1:])
 
 
+def test_what_has_no_answer_is_listed_by_its_input_with_the_reason_and_the_rest_is_counted() -> None:
+    names = {str(n): f"http://localhost/page{n}" for n in range(9)}
+    outputs = [
+        answer("a", "found", items=("0",)),
+        Output(task="b", items=("1",), outcome="skipped", value="it is empty"),
+    ]
+    outputs += [Output(task="c", items=(str(n),), outcome="unreachable", value=f"no route {n}") for n in range(2, 6)]
+    report = aggregate(outputs, None, Settings(name=names.__getitem__, most_gaps=5), asked=names)
+    assert [gap.item for gap in report.gaps] == ["2", "3", "4", "5", "6"]
+    assert report.lacking == 8
+    made = sheets(report)
+    for page in (made[1].replace("\\", ""), made[2]):
+        assert "http://localhost/page3: unreachable, no route 3" in page
+        assert "http://localhost/page6: missing" in page
+        assert "and 3 more" in page
+        assert "http://localhost/page0 · a" in page
+    told = json.loads(made[0])
+    assert told["entries"][0]["inputs"] == ["http://localhost/page0"]
+    assert told["unanswered"]["count"] == 8
+    assert told["unanswered"]["listed"][0] == {
+        "item": "2",
+        "input": "http://localhost/page2",
+        "became": "unreachable",
+        "why": "no route 2",
+    }
+
+
+def test_the_reason_of_a_gap_does_not_depend_on_the_order() -> None:
+    outputs = [Output(task=name, items=("1",), outcome="limit", value=name) for name in "ba"]
+    for order in (outputs, outputs[::-1]):
+        assert aggregate(order, None, Settings(), asked=["1"]).gaps[0].why == "a"
+
+
 def test_nothing_asked_gives_no_verdict() -> None:
     assert not aggregate([], None, Settings()).clean
 
@@ -150,7 +183,8 @@ def test_hostile_text_is_data_in_every_sheet(text: str) -> None:
         Output(task="bad" + text, value=""),
     ]
     plain = aggregate([answer("a", "plain", kind="k"), answer("b", "other", kind="k")], None, Settings(title="t"))
-    report = aggregate(outputs, None, Settings(title=text))
+    outputs.append(Output(task="c", items=("1",), outcome="limit", value=text))
+    report = aggregate(outputs, None, Settings(title=text, name=lambda item: item + text))
     as_json_text, as_markdown, as_html = sheets(report)
     assert json.loads(as_json_text)["title"] == text
     parser = Elements()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from agent_fleet.aggregate.outputs import DONE, SKIPPED, Output
+from agent_fleet.text import line
 
 INVALID = "invalid"
 MISSING = "missing"
+_LONGEST = 300  # characters of a reason that are kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,30 +38,53 @@ class Coverage:
         return " · ".join(parts)
 
 
+class Gap(NamedTuple):
+    """An item without an answer: what became of it (a class of failure, `skipped`, `missing`), and why, as far as known."""
+
+    item: str
+    became: str
+    why: str
+
+
 class Tally:
     """Counts while outputs come in. An item that one output answers is answered, whatever others say of it."""
 
     def __init__(self, asked: Iterable[str] | None) -> None:
         """`asked` are the items of the input, or the tasks where these name no items; None takes what comes as what was asked."""
-        self._asked = None if asked is None else frozenset(asked)
+        self._asked = None if asked is None else dict.fromkeys(asked)
         self._became: dict[str, str] = {}
+        self._why: dict[str, str] = {}
 
     def count(self, output: Output, fault: str) -> None:
         """One output, and what is wrong with it if it breaks its contract."""
         became = INVALID if output.outcome == DONE and fault else output.outcome
+        why = "" if became == DONE else fault or line(output.why, _LONGEST)
         for item in output.items or (output.task,):
             known = self._became.get(item)
-            if known is None or _rank(became) < _rank(known):
+            if known is None or (*_rank(became), why) < (*_rank(known), self._why.get(item, "")):
                 self._became[item] = became
+                self._why[item] = why
 
     def coverage(self) -> Coverage:
         """What is known now."""
-        asked = frozenset(self._became) if self._asked is None else self._asked
+        asked = self._all()
         became = Counter(self._became.get(item, MISSING) for item in asked)
         answered, skipped = became.pop(DONE, 0), became.pop(SKIPPED, 0)
         unasked = sum(became == DONE and item not in asked for item, became in self._became.items())
         failed = dict(sorted(became.items()))
         return Coverage(asked=len(asked), answered=answered, skipped=skipped, failed=failed, unasked=unasked)
+
+    def gaps(self) -> Iterator[Gap]:
+        """What has no answer: the failed before the skipped, each in the order in which it was asked for."""
+        gaps = [
+            Gap(item, became, self._why.get(item, ""))
+            for item in self._all()
+            if (became := self._became.get(item, MISSING)) != DONE
+        ]
+        return iter(sorted(gaps, key=lambda gap: gap.became == SKIPPED))
+
+    def _all(self) -> Collection[str]:
+        return sorted(self._became) if self._asked is None else self._asked
 
 
 def _rank(became: str) -> tuple[int, str]:

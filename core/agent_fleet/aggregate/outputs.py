@@ -22,7 +22,7 @@ class Output:
     """One answer of one task, or why there is none.
 
     `part` tells several answers of one task apart, `items` are the parts of the input that it covers. `outcome` is `done`,
-    `skipped` or the class of a failure. `confidence` is from 0 to 1, None if the agent named none.
+    `skipped` or the class of a failure; then the value says why, in words. `confidence` is from 0 to 1, None if none was named.
     """
 
     task: str
@@ -35,6 +35,11 @@ class Output:
     model: str = ""
     account: str = ""
     outcome: str = DONE
+
+    @property
+    def why(self) -> str:
+        """What was said of there being no answer; empty for an answer."""
+        return self.value if self.outcome != DONE and isinstance(self.value, str) else ""
 
     @property
     def text(self) -> str:

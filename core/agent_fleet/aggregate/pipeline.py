@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ class Settings:
     """How a run is put together. `least_coverage` is the share below which there is no verdict; without `bounds` only equal
     answers are linked.
 
+    `name` says for a person what an item is; of the items without an answer `most_gaps` are listed.
     `category` names the field of JSON answers by which they are sorted into categories; others, and all texts, go by their kind.
     """
 
@@ -32,6 +33,8 @@ class Settings:
     least_coverage: float = 0.95
     category: str = ""
     most_questions: int = 200
+    most_gaps: int = 200
+    name: Callable[[str], str] = str
 
 
 class Aggregation:
@@ -100,6 +103,7 @@ class Aggregation:
             rates[kind] = Rate(len(samples), linked)
         coverage, verification = self._tally.coverage(), self._verify()
         words, clean = verdict(coverage, verification, self._settings.least_coverage)
+        gaps = list(self._tally.gaps())
         questions.sort(key=lambda question: (-question.score, question.one, question.two))
         return Report(
             title=self._settings.title,
@@ -115,6 +119,9 @@ class Aggregation:
             refused=tuple(sorted(self._refused, key=lambda refused: (refused.key, refused.why))),
             repeated=self.repeated,
             output=self._shelf.get,
+            gaps=tuple(gaps[: self._settings.most_gaps]),
+            lacking=len(gaps),
+            name=self._settings.name,
         )
 
     def _keep(self, key: str, output: Output) -> None:

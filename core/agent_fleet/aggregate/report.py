@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from agent_fleet.aggregate.coverage import Coverage
+from agent_fleet.aggregate.coverage import Coverage, Gap
 from agent_fleet.aggregate.outputs import Output
 from agent_fleet.aggregate.verification import Verification
 
@@ -64,7 +64,8 @@ class Rate:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """A whole run. `output` gives the answer of a key; `asked_about` counts all questions, of which the strongest are listed;
-    `compared` says by what answers were linked, with the name and version of the model.
+    `compared` says by what answers were linked, with the name and version of the model. `gaps` are items without an answer, of
+    `lacking` in all; `name` says for a person what an item is.
     """
 
     title: str
@@ -80,6 +81,9 @@ class Report:
     refused: tuple[Refused, ...]
     repeated: int
     output: Callable[[str], Output]
+    gaps: tuple[Gap, ...] = ()
+    lacking: int = 0
+    name: Callable[[str], str] = str
 
 
 def verdict(coverage: Coverage, verification: Verification, least: float) -> tuple[str, bool]:

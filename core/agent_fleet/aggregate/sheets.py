@@ -7,7 +7,7 @@ import html
 import itertools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any, TextIO
 
@@ -19,6 +19,7 @@ from agent_fleet.text import line, printable
 _MARKS = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:@/])")
 _TICKS = re.compile(r"`+")
 _SHOWN = 120
+_OTHERS = 5  # items or answers that are named beside one
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}"
     "pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f6f6f6;padding:.6rem}table{border-collapse:collapse}"
@@ -44,15 +45,14 @@ def write_markdown(report: Report, file: TextIO) -> None:
         file.write("\n| kind | answers | said again | share |\n|---|---:|---:|---:|\n")
         for kind, rate in report.rates.items():
             file.write(f"| {_inline(kind or 'none')} | {rate.answers} | {rate.linked} | {rate.share:.0%} |\n")
+    _markdown_lists(_gaps(report), file)
     for category, entries in itertools.groupby(report.entries, key=lambda entry: entry.category):
         file.write(f"\n## {_inline(category or 'Answers')}\n")
         for entry in entries:
             text = printable(_shown(report.output(entry.key)))
             fence = "`" * max(3, 1 + max((len(run) for run in _TICKS.findall(text)), default=0))
             file.write(f"\n{_inline(_about(report, entry))}\n\n{fence}text\n{text}\n{fence}\n")
-    for title, rows in _lists(report):
-        file.write(f"\n## {_inline(title)}\n\n")
-        file.writelines(f"- {_inline(row)}\n" for row in rows)
+    _markdown_lists(_lists(report), file)
 
 
 def write_html(report: Report, file: TextIO) -> None:
@@ -73,16 +73,27 @@ def write_html(report: Report, file: TextIO) -> None:
             cells = (_escaped(kind or "none"), str(rate.answers), str(rate.linked), f"{rate.share:.0%}")
             file.write("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>\n")
         file.write("</table>\n")
+    _html_lists(_gaps(report), file)
     for category, entries in itertools.groupby(report.entries, key=lambda entry: entry.category):
         file.write(f"<h2>{_escaped(category or 'Answers')}</h2>\n")
         for entry in entries:
             text = _escaped(_shown(report.output(entry.key)))
             file.write(f'<p class="meta">{_escaped(_about(report, entry))}</p>\n<pre>{text}</pre>\n')
-    for heading, rows in _lists(report):
-        file.write(f"<h2>{_escaped(heading)}</h2>\n<ul>\n")
+    _html_lists(_lists(report), file)
+    file.write("</body></html>\n")
+
+
+def _markdown_lists(lists: Iterable[tuple[str, list[str]]], file: TextIO) -> None:
+    for title, rows in lists:
+        file.write(f"\n## {_inline(title)}\n\n")
+        file.writelines(f"- {_inline(row)}\n" for row in rows)
+
+
+def _html_lists(lists: Iterable[tuple[str, list[str]]], file: TextIO) -> None:
+    for title, rows in lists:
+        file.write(f"<h2>{_escaped(title)}</h2>\n<ul>\n")
         file.writelines(f"<li>{_escaped(row)}</li>\n" for row in rows)
         file.write("</ul>\n")
-    file.write("</body></html>\n")
 
 
 def _figures(report: Report) -> dict[str, Any]:
@@ -115,6 +126,13 @@ def _figures(report: Report) -> dict[str, Any]:
                 {"one": q.one, "two": q.two, "score": round(q.score, 4), "why": q.why} for q in report.questions
             ],
         },
+        "unanswered": {
+            "count": report.lacking,
+            "listed": [
+                {"item": gap.item, "input": report.name(gap.item), "became": gap.became, "why": gap.why}
+                for gap in report.gaps
+            ],
+        },
         "refused": [{"key": refused.key, "why": refused.why} for refused in report.refused],
     }
 
@@ -124,7 +142,9 @@ def _entry(report: Report, entry: Entry) -> dict[str, Any]:
         {"key": link.key, "by": link.by, "score": link.score, **as_json(report.output(link.key))}
         for link in entry.links
     ]
-    return {"key": entry.key, "category": entry.category, **as_json(report.output(entry.key)), "links": links}
+    told = as_json(report.output(entry.key))
+    inputs = [report.name(item) for item in told["items"]]
+    return {"key": entry.key, "category": entry.category, **told, "inputs": inputs, "links": links}
 
 
 def _summary(report: Report) -> Iterator[tuple[str, str]]:
@@ -148,19 +168,31 @@ def _summary(report: Report) -> Iterator[tuple[str, str]]:
         yield "kept aside", f"{len(report.refused):,} that break the contract"
 
 
+def _gaps(report: Report) -> Iterator[tuple[str, list[str]]]:
+    """What has no answer, which is told before what has one."""
+    if report.gaps:
+        rows = [
+            f"{report.name(gap.item)}: {gap.became}{f', {line(gap.why, _SHOWN)}' if gap.why else ''}"
+            for gap in report.gaps
+        ]
+        rest = report.lacking - len(rows)
+        yield "Without an answer", rows + [f"and {rest:,} more"] * bool(rest)
+
+
 def _lists(report: Report) -> Iterator[tuple[str, list[str]]]:
     if report.questions:
         yield (
             "May be the same",
             [
-                f"{line(_shown(report.output(q.one)), _SHOWN)} | {line(_shown(report.output(q.two)), _SHOWN)}"
+                f"{_of(report, q.one)}: {line(_shown(report.output(q.one)), _SHOWN)} |"
+                f" {_of(report, q.two)}: {line(_shown(report.output(q.two)), _SHOWN)}"
                 + (f" ({q.why})" if q.why else "")
                 for q in report.questions
             ],
         )
     wrong = [opinion for opinion in report.verification.opinions if opinion.right is False]
     if wrong:
-        yield "Wrong, by the check", [f"{each.key}: {line(each.why, _SHOWN)}" for each in wrong]
+        yield "Wrong, by the check", [f"{_of(report, each.key)}: {line(each.why, _SHOWN)}" for each in wrong]
     if report.refused:
         yield "Kept aside", [f"{each.key}: {each.why}" for each in report.refused]
 
@@ -168,12 +200,20 @@ def _lists(report: Report) -> Iterator[tuple[str, list[str]]]:
 def _about(report: Report, entry: Entry) -> str:
     output = report.output(entry.key)
     sure = "confidence unknown" if entry.confidence is None else f"confidence {entry.confidence:.2f}"
-    parts = [
-        output.task,
-        sure,
-        *(["also in " + ", ".join(sorted({report.output(each.key).task for each in entry.links}))] * bool(entry.links)),
-    ]
+    parts = [_of(report, entry.key), *([output.task] if output.items else []), sure]
+    if entry.links:
+        others = sorted({_of(report, each.key) for each in entry.links})
+        rest = f" and {len(others) - _OTHERS:,} more" if len(others) > _OTHERS else ""
+        parts.append(f"also in {', '.join(others[:_OTHERS])}{rest}")
     return " · ".join(parts)
+
+
+def _of(report: Report, key: str) -> str:
+    """What an answer is of: its items for a person, or its task where it names none."""
+    output = report.output(key)
+    names = [line(report.name(item), _SHOWN) for item in output.items[:_OTHERS]]
+    more = [f"{len(output.items) - _OTHERS:,} more"] if len(output.items) > _OTHERS else []
+    return ", ".join([*names, *more]) or output.task
 
 
 def _shown(output: Output) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 from agent_fleet.aggregate.outputs import from_json
 from agent_fleet.aggregate.pipeline import Settings, aggregate
@@ -21,6 +22,7 @@ from agent_fleet.queue.files import sync_directory
 from agent_fleet.queue.store import Queue
 from agent_fleet.text import line
 
+_LONGEST = 200  # characters of an item that a report shows
 _FORMS: tuple[tuple[str, Callable[[Report, TextIO], None]], ...] = (
     ("report.json", write_json),
     ("report.md", write_markdown),
@@ -31,15 +33,23 @@ _FORMS: tuple[tuple[str, Callable[[Report, TextIO], None]], ...] = (
 def assemble(deployment: Deployment, found: Sequence[Fate], given: Sequence[Given], by: Comparison) -> Report:
     """The report of all that has a fate by now. What was answered was held to the contract when it was read."""
     second = deployment.second
+    inputs = {item.id: item.value for item in deployment.items}
     settings = Settings(
         title=f"{deployment.id}: {line(deployment.instruction, 100)}",
         bounds=by.bounds,
         least_coverage=deployment.settings.coverage,
         terms=second.terms if second else Terms(),
+        name=lambda item: shown(inputs[item]),
     )
     bench = Bench(second, found, given) if second else None
     outputs = (from_json(row) for row in harvest.rows(deployment, found))
-    return aggregate(outputs, None, settings, asked=harvest.asked(deployment), embedder=by.embedder, checker=bench)
+    return aggregate(outputs, {}, settings, asked=harvest.asked(deployment), embedder=by.embedder, checker=bench)
+
+
+def shown(value: Any) -> str:
+    """What an item is, in one line for a person."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return line(text, _LONGEST)
 
 
 def keep(queue: Queue, deployment: Deployment, report: Report) -> list[str]:

@@ -17,7 +17,8 @@ def asked(deployment: Deployment) -> list[str]:
 
 
 def rows(deployment: Deployment, found: Iterable[Fate], *, kind: str = "") -> Iterator[dict[str, Any]]:
-    """One object for each item that is not open: its `task`, its id in `items`, what was answered in `value`, who by.
+    """One object for each item that is not open: its `task`, its id in `items`, what was answered in `value`, or why
+    nothing was, and who by.
 
     `outcome` is `done`, `skipped` or the class of the failure, `part` the place of the item in the input, which tells the
     answers of one task apart; `kind` is the type of the work, by default the name of the decomposer.
@@ -31,7 +32,7 @@ def rows(deployment: Deployment, found: Iterable[Fate], *, kind: str = "") -> It
             "part": places[fate.item.id],
             "items": [fate.item.id],
             "kind": kind or deployment.decomposer,
-            "value": fate.value,
+            "value": fate.value if fate.kind == "answered" else fate.why or None,
             "confidence": fate.confidence,
             "provider": fate.provider,
             "model": fate.model,
