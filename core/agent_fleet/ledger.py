@@ -60,16 +60,24 @@ class Entry:
         return self.usage.models if self.usage else ()
 
     @property
+    def is_beside(self) -> bool:
+        """Whether it is no attempt at a task, but of a session or a question."""
+        return not self.generation
+
+    @property
     def is_uncharged(self) -> bool:
         """Whether it came to no result and counted as no attempt, as when a limit or a stop ended it."""
         return self.charged is False and self.outcome not in ("done", "blocked")
 
 
 class Tally:
-    """A sum of entries. `silent` counts attempts that reported no usage: what they cost is in no figure here."""
+    """A sum of entries. `silent` counts attempts that reported no usage: what they cost is in no figure here. `beside` counts
+    entries that are no attempt at a task: sessions that worked many, and questions in planning.
+    """
 
     def __init__(self) -> None:
         self.attempts = 0
+        self.beside = 0
         self.uncharged = 0
         self.partial = 0
         self.silent = 0
@@ -80,10 +88,11 @@ class Tally:
     @property
     def is_unknown(self) -> bool:
         """Whether nobody reported anything, which is not the same as having used nothing."""
-        return self.attempts > 0 and self.silent == self.attempts
+        return 0 < self.attempts + self.beside == self.silent
 
     def add(self, entry: Entry) -> None:
-        self.attempts += 1
+        self.attempts += not entry.is_beside
+        self.beside += entry.is_beside
         self.uncharged += entry.is_uncharged
         self.seconds += entry.seconds or 0.0
         if entry.usage is None:

@@ -228,3 +228,17 @@ def test_memory_does_not_grow_with_what_is_told_of_an_attempt(tmp_path: Path) ->
     tracemalloc.stop()
     assert sums.attempts == 3000
     assert most < 2_000_000  # the journal has 13 MB
+
+
+def test_a_session_and_a_question_are_no_attempts_and_their_use_counts(queue: Queue) -> None:
+    attempt(queue, USED)
+    used = asdict(USED)
+    queue.tell_all(
+        [
+            {"event": "disbanded", "worker": "r1-1", "run": "r1", "usage": used},
+            {"event": "asked", "question": "d1.1", "run": "d1", "usage": used},
+        ]
+    )
+    sums = spent(queue, TABLE)
+    assert (sums.attempts, sums.beside, sums.usage.tokens) == (1, 2, 3 * USED.tokens)
+    assert not sums.is_unknown

@@ -23,8 +23,7 @@ def test_a_deployment_ends_with_a_report_in_three_forms(tmp_path: Path) -> None:
     assert set(files) == {"report.json", "report.md", "report.html"}
     assert len(json.loads(files["report.json"])["entries"]) == 2
     assert "<script>" not in files["report.html"]
-    for page in (files["report.md"], files["report.html"]):
-        page = page.replace("\\", "")
+    for page in (files["report.md"].replace("\\", ""), files["report.html"]):
         assert page.index("fail one: unreachable, no answer") < page.index("elttob · t")
     assert site.json("report", "d1", status=1)["verdict"] == told["verdict"]
     assert "no verdict" in site.fleet("report", "d1").out

@@ -133,6 +133,7 @@ def _row(sums: Tally) -> dict[str, Any]:
     used, money = sums.usage, sums.money
     return {
         "attempts": sums.attempts,
+        "beside": sums.beside,
         "not_charged": sums.uncharged,
         "partial": sums.partial,
         "silent": sums.silent,
@@ -157,7 +158,7 @@ def _amount(sums: Tally) -> float | None:
 
 def human(found: Cost) -> str:
     """The answer for people: a table, the total, and what the figures mean."""
-    if not found.whole.attempts:
+    if not found.whole.attempts and not found.whole.beside:
         return "\n".join(["nothing was spent that is on record", *_notes(found)])
     rows: list[tuple[str, ...]] = [(found.by, *_HEAD)]
     rows += [(line(key, 60), *_cells(sums)) for key, sums in found.rows.items()]
@@ -200,6 +201,9 @@ def _notes(found: Cost) -> Iterator[str]:
         yield f'unknown: {reason}; a [prices."MODEL"] table in the configuration can give one'
     if whole.money.least < whole.money.known:
         yield "a range: the price depends on what was not reported (length of each prompt, life of the cache, share of each model)"
+    if whole.beside:
+        what = f"{whole.beside:,} {'session or question' if whole.beside == 1 else 'sessions and questions'}"
+        yield f"{what} beside the attempts: of many tasks or of planning, and in the figures"
     if whole.partial:
         yield f"+ partial: {_attempts(whole.partial)} ended before all that they used was reported"
     if whole.silent:

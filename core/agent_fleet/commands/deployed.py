@@ -101,7 +101,7 @@ def tell(shared: Shared, deployment: Deployment, done: Work | None = None) -> in
         payload(deployment, covered, found, cost, whole=whole) | joined | ({"why": done.why} if done else {}),
         lambda: "\n".join(
             [
-                _text(deployment, covered, found, used(cost, table.date), whole=whole, why=done.why if done else ""),
+                _text(deployment, covered, found, used(cost), whole=whole, why=done.why if done else ""),
                 *told,
             ]
         ),

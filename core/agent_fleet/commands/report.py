@@ -34,7 +34,7 @@ def command_line(shared: Shared, run: str) -> int:
     covered = history.coverage(lines, history.untouched(queue, run))
     table = price_table(shared)
     cost = spent(queue, table, run=run)
-    shared.emit(_payload(run, covered, lines, cost), lambda: _text(run, covered, lines, cost, table.date))
+    shared.emit(_payload(run, covered, lines, cost), lambda: _text(run, covered, lines, cost))
     return OK
 
 
@@ -48,7 +48,7 @@ def _payload(run: str, covered: Coverage, lines: list[TaskLine], cost: Tally) ->
     }
 
 
-def _text(run: str, covered: Coverage, lines: list[TaskLine], cost: Tally, date: str) -> str:
+def _text(run: str, covered: Coverage, lines: list[TaskLine], cost: Tally) -> str:
     verdict = "every task is done" if covered.is_whole else "not whole: no conclusion about the rest"
     rows = [f"{run}: {covered} ({verdict})" if covered.asked else f"{run}: nothing was started", ""]
     for found in lines:
@@ -65,14 +65,14 @@ def _text(run: str, covered: Coverage, lines: list[TaskLine], cost: Tally, date:
             rows.append(f"        {line(found.evidence, 110)}")
         if found.work:
             rows.append(f"        {line(found.work, 200)}")
-    return "\n".join([*rows, "", used(cost, date)])
+    return "\n".join([*rows, "", used(cost)])
 
 
-def used(cost: Tally, date: str) -> str:
+def used(cost: Tally) -> str:
     """What was used and what it cost, in one line; what is unknown is called so."""
     if cost.is_unknown:
         return "tokens and money: unknown, no attempt reported any (shell commands do not)"
     amount = cost.money.amount
     shown = "unknown" if amount is None else f"{amount:.4f} US dollars"
     rest = f"; {count(cost.silent, 'attempt')} reported nothing" if cost.silent else ""
-    return f"used {cost.usage.tokens:,} tokens; money: {shown} ({cost.money.basis or 'nothing was used'}; prices of {date}){rest}"
+    return f"used {cost.usage.tokens:,} tokens; money: {shown} ({cost.money.basis}){rest}"
