@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from agent_fleet.aggregate.report import Report
+from agent_fleet.deploy import assembly, coverage
+from agent_fleet.deploy.comparison import Comparison
+from agent_fleet.deploy.coverage import Fate
+from agent_fleet.deploy.record import Deployment, Settings, create
+from agent_fleet.deploy.values import Item, Scope
+from agent_fleet.queue.store import Queue
 from support.deployments import hired
 from support.runs import Site
 
@@ -27,3 +35,45 @@ def test_a_deployment_ends_with_a_report_in_three_forms(tmp_path: Path) -> None:
         assert page.index("fail one: unreachable, no answer") < page.index("elttob · t")
     assert site.json("report", "d1", status=1)["verdict"] == told["verdict"]
     assert "no verdict" in site.fleet("report", "d1").out
+
+
+def small(*values: str) -> Deployment:
+    items = tuple(Item(id=f"i{n}", value=value) for n, value in enumerate(values))
+    scopes = (Scope(items=tuple(item.id for item in items)),)
+    contract = {"type": ["string", "null"]}
+    return Deployment(
+        id="",
+        instruction="Do",
+        decomposer="items",
+        source="-",
+        digest="",
+        items=items,
+        scopes=scopes,
+        settings=Settings(),
+        contract=contract,
+    )
+
+
+def test_what_skips_an_item_makes_no_whole_and_the_report_and_the_answer_agree() -> None:
+    deployment = small("a", "b")
+    one, two = deployment.items
+    for value in ("x", None):
+        found = [
+            Fate(item=one, kind="answered", value=value, task="t1"),
+            Fate(item=two, kind="skipped", why="w", task="t1"),
+        ]
+        counted = coverage.coverage(found)
+        report = assembly.assemble(deployment, found, [], Comparison(None, None))
+        assert (counted.share, report.coverage.share) == (0.5, 0.5)
+        assert report.verdict == "no verdict: only 1 of 2 were answered"
+        assert [(gap.item, gap.why) for gap in report.gaps] == [("i1", "w")]
+
+
+def test_many_may_write_the_same_report_at_once(queue: Queue) -> None:
+    deployment = create(queue, small("a"))
+    found = [Fate(item=deployment.items[0], kind="answered", value="x", task="t1")]
+    report: Report = assembly.assemble(deployment, found, [], Comparison(None, None))
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda _: assembly.keep(queue, deployment, report), range(80)))
+    assert all(json.loads(Path(files[0]).read_text())["coverage"]["answered"] == 1 for files in made)
+    assert not list(Path(made[0][0]).parent.glob(".tmp-*"))

@@ -60,7 +60,8 @@ def test_what_a_cheap_tier_cannot_answer_goes_up_and_nothing_else_does(tmp_path:
     lines = ["fine", "fail it", "lie once", "lose it", "skip it"]
     contract = tmp_path / "contract.json"
     contract.write_text('{"type": "string"}')
-    told = deploy(site, lines, "--redispatch", "0", "--contract", str(contract))
+    told = deploy(site, lines, "--redispatch", "0", "--contract", str(contract), status=1)
+    assert told["coverage"]["skipped"] == 1, "which is no answer"
     assert [item.get("value") for item in told["items"]] == ["enif", "ti liaf", "ecno eil", "ti esol", None]
     assert worked(site, "novice") == Counter({f"i{n}": 1 for n in range(1, 6)})
     assert worked(site, "expert") == Counter({"i2": 1, "i3": 1, "i4": 1})
@@ -69,7 +70,7 @@ def test_what_a_cheap_tier_cannot_answer_goes_up_and_nothing_else_does(tmp_path:
     orders = [json.loads(file.read_text()) for file in (site.dir / "deployments" / "d1" / "orders").glob("*.json")]
     assert Counter((order["tier"], order["climb"]) for order in orders) == {("small", 0): 5, ("large", 1): 3}
     assert "from tier small to large: 3 items, 3 answered there" in site.fleet("report", "d1").out
-    site.json("resume-run", "d1", *ROOM)
+    site.json("resume-run", "d1", *ROOM, status=1)
     assert sum(worked(site, "expert").values()) == 3, "nothing goes up twice"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
@@ -18,7 +19,7 @@ from agent_fleet.deploy.comparison import Comparison
 from agent_fleet.deploy.coverage import Fate, Given
 from agent_fleet.deploy.orders import FOLDER
 from agent_fleet.deploy.record import Deployment
-from agent_fleet.queue.files import sync_directory
+from agent_fleet.queue.files import drop_draft, sync_directory
 from agent_fleet.queue.store import Queue
 from agent_fleet.text import line
 
@@ -58,9 +59,14 @@ def keep(queue: Queue, deployment: Deployment, report: Report) -> list[str]:
     paths = []
     for name, write in _FORMS:
         path = os.path.join(place, name)
-        with open(f"{path}.new", "w", encoding="utf-8", errors="backslashreplace") as file:
-            write(report, file)
-        os.replace(f"{path}.new", path)
+        draft = os.path.join(place, f".tmp-{os.getpid()}-{time.monotonic_ns()}")  # others may write the same one now
+        try:
+            with open(draft, "x", encoding="utf-8", errors="backslashreplace") as file:
+                write(report, file)
+            os.replace(draft, path)
+        except BaseException:
+            drop_draft(draft)
+            raise
         paths.append(path)
     sync_directory(place)
     return paths

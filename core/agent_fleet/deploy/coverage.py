@@ -58,8 +58,8 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """The part of the items that is answered, or was skipped for a reason: from 0 to 1."""
-        return (self.answered + self.skipped) / self.asked if self.asked else 0.0
+        """The part of the items that is answered, from 0 to 1. One that was skipped is not: its agent's word is all there is."""
+        return self.answered / self.asked if self.asked else 0.0
 
     def __str__(self) -> str:
         parts = [f"{self.answered:,} of {count(self.asked, 'item')} answered"]
