@@ -97,6 +97,10 @@ def test_a_decomposer_of_the_program_s_own_is_held_to_the_same_proof(site: Site)
         ({"inputs": ["a"], "contract": {"type": 7}}, "bad_input"),
         ({"inputs": ["a"], "nosuch": 1}, "bad_input"),
         ({"inputs": ["a"], "model": 7}, "bad_input"),
+        ({"inputs": ["a"], "money": float("nan")}, "bad_input"),
+        ({"inputs": ["a"], "money": -1}, "bad_input"),
+        ({"inputs": ["a"], "coverage": float("nan")}, "bad_input"),
+        ({"inputs": ["a"], "coverage": 2}, "bad_input"),
     ],
 )
 def test_what_cannot_be_worked_is_refused_before_anything_is_kept(

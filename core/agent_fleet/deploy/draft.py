@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -27,6 +28,10 @@ from agent_fleet.run.outlook import lane_of
 from agent_fleet.text import count
 
 NO_INPUT = Input((), {})
+_AMOUNTS = {
+    "money": (sys.float_info.max, "give an amount in US dollars, 0 for no limit"),
+    "coverage": (1, "give a part of the items, from 0 to 1"),
+}
 _CONFIGURED = ("agents", "tokens", "redispatch", "coverage", "escalate")
 
 
@@ -142,6 +147,10 @@ def _settings(config: Config, asked: Mapping[str, Any]) -> Settings:
             "bad_input", f"there is no setting {strange[0]!r}", hint=f"there are: {', '.join(sorted(known))}"
         )
     told = {name: value for name, value in asked.items() if value is not None}
+    for name, (most, hint) in _AMOUNTS.items():
+        amount = told.get(name, 0)
+        if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount <= most:
+            raise FleetError("bad_input", f"{name} cannot be {amount!r}", hint=hint)
     return Settings(**{name: config.get(f"deploy.{name}") for name in _CONFIGURED} | told)
 
 
