@@ -24,6 +24,7 @@ from agent_fleet.queue.store import BadFileError, Queue, read_json
 
 _LATE = ".late.json"
 _SESSION = "session "
+_QUESTION = "question "
 _MOST_LEASES = 100_000  # of one task; a damaged number in the journal must not cost memory
 
 _KEPT = ("run", "provider", "lane", "outcome", "at", "ended", "charged")
@@ -151,7 +152,7 @@ class Follower:
         if kind == "disbanded":
             yield from self._session(event)
         if kind == "asked" and isinstance(event.get("question"), str):
-            yield entry_from((f"question {event['question']}", 0), event, self._table)
+            yield entry_from((f"{_QUESTION}{event['question']}", 0), event, self._table)
         if key is None or kind not in ("started", "finished", "spent") or self._has(key):
             return
         start = self._running.get(key[0])
@@ -194,13 +195,15 @@ class Follower:
 
 class Account:
     """What one run (or all entries that are `wanted`) and this day have cost by now. `refresh` takes in what any process has
-    written to the journal since. `sessions` is the known money of each session that is over, by its name.
+    written to the journal since. `sessions` is the known money of each session that is over, by its name, `questions`
+    are those of planning that are on record.
     """
 
     def __init__(self, queue: Queue, table: Table, wanted: str | Callable[[Entry], bool]) -> None:
         self.run = Tally()
         self.day = Tally()
         self.sessions: dict[str, float] = {}
+        self.questions: set[str] = set()
         self._wanted = wanted if callable(wanted) else lambda entry: entry.run == wanted
         self._today = ""
         self._follower = Follower(queue, table)
@@ -216,6 +219,8 @@ class Account:
                 self.day.add(entry)
             if not entry.generation and entry.task.startswith(_SESSION):
                 self.sessions[entry.task.removeprefix(_SESSION)] = entry.money.known
+            elif entry.task.startswith(_QUESTION):
+                self.questions.add(entry.task.removeprefix(_QUESTION))
 
     def is_over(self, key: Key) -> bool:
         """Whether an attempt has ended by what is on record; see `Follower.is_over`."""

@@ -114,6 +114,18 @@ def test_a_session_that_was_killed_costs_what_the_journal_tells_and_what_was_on_
     assert ask(stakes(queue), "me", 0.5).granted == (0.5,)
 
 
+def test_a_question_whose_asker_was_killed_costs_what_was_set_aside_unless_the_journal_tells(queue: Queue) -> None:
+    of: dict[str, Any] = {"day_money": 1.0}
+    assert ask(stakes(queue, "d1", **of), "d1-q1", 0.7, kind="attempt", owner=DEAD, run="d1").granted == (0.7,)
+    assert not ask(stakes(queue, **of), "x", 0.5).granted
+    assert ask(stakes(queue, **of), "x", 0.2).granted
+    assert ask(stakes(queue, "d2", **of), "d2-q1", 0.05, kind="attempt", owner=DEAD, run="d2").granted
+    used = {"input": 1, "money": 0.01, "turns": 1}
+    queue.tell("asked", question="d2-q1", run="d2", usage=used)
+    reply = ask(stakes(queue, **of), "y", 0.085)
+    assert reply.granted == (0.085,)
+
+
 def test_an_attempt_whose_driver_died_before_it_was_put_on_the_journal_costs_what_its_record_says(queue: Queue) -> None:
     from agent_fleet.queue import records
 

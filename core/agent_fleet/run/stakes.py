@@ -177,18 +177,23 @@ class Stakes:
         for name, each in list(held.items()):
             if each.kind == "lost":
                 continue
-            if each.kind == "attempt" and self._is_over(each):
+            if each.kind == "attempt" and self._is_over(name, each):
                 del held[name]
             elif look and each.owner and identity.is_alive(each.owner) is False:
                 self._settle_dead(held, name, each)
 
-    def _is_over(self, each: Holding) -> bool:
+    def _is_over(self, name: str, each: Holding) -> bool:
         if each.task:
             return self._account.is_over((each.task, each.generation))
-        return bool(each.worker) and each.worker in self._account.sessions
+        if each.worker:
+            return each.worker in self._account.sessions
+        return name in self._account.questions
 
     def _settle_dead(self, held: dict[str, Holding], name: str, each: Holding) -> None:
         """What a process left that is gone. One that its driver has not settled yet lives on, as far as money goes."""
+        if each.kind == "attempt" and not each.task and not each.worker:
+            bury(held, name)  # a question in planning: nothing else will ever tell what it has cost
+            return
         if each.kind == "attempt":
             place = self._queue.find_active(each.task) if each.task else None
             if each.worker or (place is not None and place.generation == each.generation):
