@@ -104,7 +104,16 @@ def test_probation_lets_one_start_beside_what_other_machines_do(site: Site) -> N
     assert found.workers == 3
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"node x": {}}', '{"moon x": {"recent": []}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "{",
+        '{"node x": {}}',
+        '{"moon x": {"recent": []}}',
+        '{"node x": {"rests": 0, "recent": [], "row": [], "well": 1e999}}',
+    ],
+)
 def test_a_file_that_cannot_be_read_is_set_aside_and_stops_nobody(site: Site, text: str) -> None:
     (site.dir / fitness.FILE).write_text(text)
     assert fitness.ceiling(site.queue(), []) is None

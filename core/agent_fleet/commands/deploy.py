@@ -11,6 +11,7 @@ import click
 from agent_fleet.aggregate.verification import Terms
 from agent_fleet.commands import Shared, command, deployed, run
 from agent_fleet.commands.add import habits
+from agent_fleet.commands.finite import Finite
 from agent_fleet.deploy import contract, inputs, record, second
 from agent_fleet.deploy.contract import Contract
 from agent_fleet.deploy.draft import NO_INPUT, Request, draft
@@ -50,7 +51,7 @@ _SETTINGS = (
     "--tokens", type=click.IntRange(min=0), metavar="N", help="Tokens that one agent may use; 0 sets no limit."
 )
 @click.option("--turns", type=click.IntRange(min=1), metavar="N", help="Turns that one agent may take.")
-@click.option("--seconds", type=click.FloatRange(min=1), metavar="S", help="Seconds that one agent may take.")
+@click.option("--seconds", type=Finite(min=1), metavar="S", help="Seconds that one agent may take.")
 @click.option("--money", type=click.FloatRange(min=0), default=0.0, metavar="X", help="US dollars for all of it.")
 @click.option(
     "--need",
@@ -87,7 +88,7 @@ _SETTINGS = (
 @click.option("--found", type=float, metavar="X", help="The part of wrong answers that has to be noticed; 0.2.")
 @click.option("--seed", metavar="TEXT", help="What the sample is drawn by; drawn itself if not given.")
 @click.option("--estimate", is_flag=True, help="Show what it would cost and take; start nothing.")
-@click.option("--stagger", type=click.FloatRange(min=0), metavar="S", help="Seconds between two starts.")
+@click.option("--stagger", type=Finite(min=0), metavar="S", help="Seconds between two starts.")
 @click.option("--force", is_flag=True, help="Start agents even where the machine has no room.")
 @click.option("--trust-committed", is_flag=True, help="Work tasks and obey settings that came with the repository.")
 @click.option("--detach", is_flag=True, help="Go on in the background, and return at once.")

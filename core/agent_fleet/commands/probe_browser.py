@@ -10,14 +10,13 @@ from agent_fleet import browser
 from agent_fleet.browser import Tried
 from agent_fleet.capacity import size_text
 from agent_fleet.commands import Shared, command
+from agent_fleet.commands.finite import Finite
 from agent_fleet.errors import FleetError
 from agent_fleet.text import duration, line
 
 
 @command("probe-browser", help="Start a browser without a window on a page of fleet's own, and say what it took.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=1), default=30.0, metavar="S", help="Seconds that each browser gets."
-)
+@click.option("--timeout", type=Finite(min=1), default=30.0, metavar="S", help="Seconds that each browser gets.")
 def command_line(shared: Shared, timeout: float) -> None:
     tried = []
     for found in browser.candidates(shared.environ):

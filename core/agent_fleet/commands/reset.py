@@ -8,6 +8,7 @@ import time
 import click
 
 from agent_fleet.commands import Shared, command
+from agent_fleet.commands.finite import Finite
 from agent_fleet.errors import FleetError
 from agent_fleet.queue import finish, holds, lease
 from agent_fleet.queue.finish import Proof
@@ -22,9 +23,7 @@ _WHY = "reset by a person"
     "seconds). With ID: that active or failed task. A worker that still holds one finds its lease lost.",
 )
 @click.argument("tasks", nargs=-1, metavar="[ID]...")
-@click.option(
-    "--older-than", type=click.FloatRange(min=0), metavar="S", help="Only tasks without a sign of life for S seconds."
-)
+@click.option("--older-than", type=Finite(min=0), metavar="S", help="Only tasks without a sign of life for S seconds.")
 def command_line(shared: Shared, tasks: tuple[str, ...], older_than: float | None) -> None:
     if tasks and older_than is not None:
         raise FleetError(

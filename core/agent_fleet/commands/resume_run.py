@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from agent_fleet.commands import Shared, command, deployed, run
+from agent_fleet.commands.finite import Finite
 from agent_fleet.deploy import record
 
 
@@ -13,7 +14,7 @@ from agent_fleet.deploy import record
     help="Go on with deployment RUN from its files: what is answered stays, what is missing is given out, nothing is done twice.",
 )
 @click.argument("name", metavar="RUN")
-@click.option("--stagger", type=click.FloatRange(min=0), metavar="S", help="Seconds between two starts.")
+@click.option("--stagger", type=Finite(min=0), metavar="S", help="Seconds between two starts.")
 @click.option("--force", is_flag=True, help="Start agents even where the machine has no room.")
 @click.option("--trust-committed", is_flag=True, help="Work tasks and obey settings that came with the repository.")
 @click.option("--detach", is_flag=True, help="Go on in the background, and return at once.")

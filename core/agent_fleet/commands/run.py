@@ -13,6 +13,7 @@ import click
 
 from agent_fleet import project
 from agent_fleet.commands import Shared, command, terminals
+from agent_fleet.commands.finite import Finite
 from agent_fleet.commands.terminals import form_options
 from agent_fleet.errors import FAULT, OK, FleetError
 from agent_fleet.run import checkout, outlook, roster
@@ -34,7 +35,7 @@ from agent_fleet.text import count, duration, printable
 @click.option("--provider", default="", help="The kind of agent for tasks that name none.")
 @click.option("--pool", default="", metavar="NAME", help="Take an account of this pool for each agent.")
 @click.option("--force", is_flag=True, help="Start workers even where the machine has no room: the only way past it.")
-@click.option("--stagger", type=click.FloatRange(min=0), metavar="S", help="Seconds between two starts.")
+@click.option("--stagger", type=Finite(min=0), metavar="S", help="Seconds between two starts.")
 @click.option("--drain", is_flag=True, help="Take over and finish what runs; start nothing new.")
 @click.option("--detach", is_flag=True, help="Go on in the background, and return at once.")
 @click.option("--worktree/--no-worktree", default=None, help="Give each task a git worktree and branch of its own.")

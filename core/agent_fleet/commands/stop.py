@@ -10,6 +10,7 @@ import click
 
 from agent_fleet import identity, process, tree
 from agent_fleet.commands import Shared, command
+from agent_fleet.commands.finite import Finite
 from agent_fleet.deploy.belonging import runs_of
 from agent_fleet.deploy.orders import is_id
 from agent_fleet.errors import FleetError
@@ -28,7 +29,7 @@ _SETTLING = 10.0  # seconds that it then has to put everything on record
 @command("stop", help="End the runs of this project and everything that they started; their tasks return to the queue.")
 @click.argument("runs", nargs=-1, metavar="[RUN]...")
 @click.option("--drain", is_flag=True, help="Start nothing new, but let the workers finish.")
-@click.option("--grace", type=click.FloatRange(min=0), metavar="S", help="Seconds between asking and ending.")
+@click.option("--grace", type=Finite(min=0), metavar="S", help="Seconds between asking and ending.")
 def command_line(shared: Shared, runs: tuple[str, ...], drain: bool, grace: float | None) -> None:
     if shared.environ.get("FLEET_WORKER"):
         raise FleetError(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent_fleet.commands import Shared, command
+from agent_fleet.commands.finite import Finite
 from agent_fleet.run import fitness, snapshot
 from agent_fleet.text import count, duration, line, size
 
@@ -28,7 +29,7 @@ _WALLS = 8
 @command("watch", help="Watch the project: what needs you, who works on what, what holds the rest back.")
 @click.option(
     "--interval",
-    type=click.FloatRange(min=0.1),
+    type=Finite(min=0.1),
     default=2.0,
     show_default=True,
     metavar="S",

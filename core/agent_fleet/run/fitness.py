@@ -33,7 +33,7 @@ def read(queue: Queue) -> dict[Part, Fitness]:
         return {_part(name): _fitness(fields) for name, fields in told.items()}
     except FileNotFoundError:
         return {}
-    except (BadFileError, KeyError, TypeError, ValueError) as error:
+    except (BadFileError, KeyError, TypeError, ValueError, OverflowError) as error:
         queue.quarantine(path, str(error))
         return {}
 
