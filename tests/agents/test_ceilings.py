@@ -24,7 +24,7 @@ def test_an_agent_that_would_use_ten_times_its_tokens_is_stopped_in_its_stream(
     lab = Lab(tmp_path, server, provider=provider, config="[api]\ntokens = 1500\n")
     (task,) = lab.batch([f"name=much-{provider}\nWRITE 15000\nPACE 0.0005"])
     with lab.host(1) as host:
-        assert host.wait(60) == 0
+        assert host.wait(180) == 0
     record = lab.record(task)
     assert (record["outcome"], record["state"]) == ("budget", "failed")
     assert "1,500 allowed" in record["suspended"]
@@ -40,7 +40,7 @@ def test_what_is_read_from_a_cache_counts(tmp_path: Path, server: ApiServer) -> 
     lab = Lab(tmp_path, server, config="[api]\ntokens = 350\n")
     (task,) = lab.batch(["name=cached\nSAY found"])
     with lab.host(1) as host:
-        assert host.wait(60) == 0
+        assert host.wait(180) == 0
     assert lab.record(task)["outcome"] == "budget"
 
 
@@ -48,7 +48,7 @@ def test_the_second_attempt_has_what_the_first_has_left(tmp_path: Path, server: 
     lab = Lab(tmp_path, server, config="[budget]\ntask_tokens = 800\n")
     (task,) = lab.batch(["name=again\nECHO FAILED: not yet"])
     with lab.host(1) as host:
-        assert host.wait(60) == 0
+        assert host.wait(180) == 0
     assert [record["outcome"] for record in lab.records(task)] == ["failed", "budget"]
 
 

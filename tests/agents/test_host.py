@@ -56,7 +56,7 @@ def test_a_host_that_is_killed_again_and_again_loses_no_task_and_none_is_paid_tw
             time.sleep(draw.uniform(0.5, 1.2))
             host.kill()
     with lab.host(seats) as host:
-        assert host.wait(60) == 0
+        assert host.wait(180) == 0
     assert lab.counts() == {"done": total}
     asked = {name: n for name, n in server.count()["calls"].items() if name.startswith("kill")}
     assert len(asked) == total
@@ -115,7 +115,7 @@ def test_a_task_says_that_only_a_person_can_go_on(tmp_path: Path, server: ApiSer
         ]
     )
     with lab.host(3) as host:
-        assert host.wait(60) == 0
+        assert host.wait(180) == 0
     assert lab.record(blocked)["reason"] == "needs human: sign the paper"
     assert lab.reached(blocked, "blocked")
     assert lab.record(failed)["reason"] == "there is no page"
