@@ -157,7 +157,7 @@ def test_a_host_that_may_open_few_files_has_fewer_seats_and_says_so(tmp_path: Pa
 def test_a_shortage_of_files_ends_nothing_and_charges_nobody(tmp_path: Path, server: ApiServer) -> None:
     """Of 64 files 24 are taken by something else, as tools might: the 24 seats do not all get a connection at once."""
     lab = Lab(tmp_path, server, config="[throttle]\ncalls = 100\n")
-    tasks = lab.batch([f"name=short{n}\nSLEEP 0.1\nSAY found it" for n in range(60)])
+    tasks = lab.batch([f"name=short{n}\nSLEEP 0.5\nSAY found it" for n in range(60)])
     pipes = [end for _ in range(12) for end in os.pipe()]
     try:
         with lab.host(100, files=64, taken=pipes) as host:
