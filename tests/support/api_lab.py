@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,14 @@ from support.runs import QUICK, Site
 SERVER = Path(__file__).with_name("api_server.py")
 KEY = "sk-test-0000"
 MODEL = "claude-haiku-4-5"
+CROWDED = """
+import os, resource, sys
+files, taken = int(sys.argv[1]), int(sys.argv[2])
+for _ in range(taken):
+    os.set_inheritable(os.open(os.devnull, os.O_RDONLY), True)
+resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+os.execv(sys.executable, [sys.executable, *sys.argv[3:]])
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +101,8 @@ model = "{MODEL}"
         first = int(answer.data["first"][1:])
         return [f"t{first + n}" for n in range(len(texts))]
 
-    def host(self, seats: int, *, files: int = 0, taken: Collection[int] = (), **env: str) -> subprocess.Popen[bytes]:
-        """A host without a driver above it. It may have so many files open (0: as many as we), some of which are `taken`."""
+    def host(self, seats: int, *, files: int = 0, taken: int = 0, **env: str) -> subprocess.Popen[bytes]:
+        """A host without a driver above it. It may have so many files open (0: as many as we), so many of which are `taken`."""
         given = {
             "AGENT_ROOT": str(self.root),
             "FLEET_PROVIDER": self.provider,
@@ -103,11 +111,10 @@ model = "{MODEL}"
             "FLEET_SEATS": str(seats),
             **env,
         }
-        bounded = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"] if files else []
+        bounded = ["-c", CROWDED, str(files), str(taken)] if files else []
         return subprocess.Popen(
-            [*bounded, sys.executable, "-m", "agent_fleet.agents", "host"],
+            [sys.executable, *bounded, "-m", "agent_fleet.agents", "host"],
             cwd=self.root,
             env=self.environment(**given),
             stdout=subprocess.PIPE,
-            pass_fds=tuple(taken),
         )
