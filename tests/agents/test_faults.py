@@ -71,6 +71,18 @@ def test_a_wall_gives_the_task_back_and_closes_the_gate(
     assert (lab.dir / "gates.json").exists()
 
 
+def test_what_waits_for_its_turn_before_a_wall_of_hours_is_given_back(tmp_path: Path, server: ApiServer) -> None:
+    lab = Lab(tmp_path, server, config="[api]\nretries = 0\n[throttle]\ncalls = 1\n")
+    lab.batch([f"name=hours{n}\nSLEEP 0.3\nSTATUS 429:3600" for n in range(10)])
+    with lab.host(5) as host:
+        out, _ = host.communicate(timeout=180)
+    assert host.returncode == 0, out
+    assert b'"limit"' in out
+    assert lab.counts() == {"inbox": 10}
+    assert not any(lab.records(f"t{n}") for n in range(1, 11)), "nobody is charged"
+    assert sum(n for each, n in server.count()["calls"].items() if each.startswith("hours")) == 1
+
+
 @pytest.mark.parametrize("status", ["400", "404", "413"])
 def test_a_request_that_is_wrong_fails_its_task_alone(tmp_path: Path, server: ApiServer, status: str) -> None:
     lab = Lab(tmp_path, server, config="[queue]\nmax_attempts = 1\n")

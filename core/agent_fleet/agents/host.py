@@ -66,6 +66,7 @@ class Host:
         self._threads = ThreadPoolExecutor(4, "queue")
         self._closings: Convoy[Closing, Place] = Convoy(partial(self._in_thread, desk.settle), terms.commit)
         self._seated: set[asyncio.Task[None]] = set()
+        self._agents: dict[asyncio.Task[None], Agent] = {}
         self._lines: list[str] = []
         self._news = asyncio.Event()
         self._shortage = Shortage(lambda text: self._tell(report.line("retry", text=text)))
@@ -86,6 +87,7 @@ class Host:
         try:
             while True:
                 self._news.clear()
+                self._give_up_waiting()
                 taken = await self._seat_more()
                 if not self._seated and not taken:
                     break
@@ -123,6 +125,7 @@ class Host:
 
     def _left(self, seat: asyncio.Task[None]) -> None:
         self._seated.discard(seat)
+        self._agents.pop(seat, None)
         if not seat.cancelled() and (error := seat.exception()) is not None:
             self._wind_down(Outcome(kind="failed", reason=f"{type(error).__name__}: {error}"))
         self._news.set()
@@ -134,6 +137,8 @@ class Host:
         try:
             order, opening = await self._patiently(self._opened, claimed)
             agent, prompt, nonce = await self._agent(claimed, order, opening, key)
+            if (seat := asyncio.current_task()) is not None:
+                self._agents[seat] = agent
             end = await agent.work(prompt)
         except asyncio.CancelledError:
             await self._return(claimed, agent, key, self._stopped or "its host was stopped")
@@ -240,6 +245,13 @@ class Host:
         if not self._stopped:
             self._stopped = end.reason or end.kind
             self._end = end
+
+    def _give_up_waiting(self) -> None:
+        """Give back what waits for a call that nobody will make: a wall may last for hours, and leases are not to wait for it."""
+        if self._end.kind in _WALLS:
+            for seat, agent in self._agents.items():
+                if agent.is_waiting:
+                    seat.cancel(self._stopped)
 
     # ----------------------------------------------------------------------------------------------------- the rest
 

@@ -120,6 +120,7 @@ class Agent:
         self._broken = ""  # what came of a message that was never whole
         self._session = ""
         self.cost = 0.0
+        self.is_waiting = False  # for its turn to make a call
 
     @property
     def usage(self) -> Usage:
@@ -194,7 +195,11 @@ class Agent:
         request = means.line.dialect.request(prompt)
         size = len(request.body)
         self._allowance.admit(size, means.max_output)  # before a place in the line is taken
-        permit = await self._throttle.acquire()
+        self.is_waiting = True
+        try:
+            permit = await self._throttle.acquire()
+        finally:
+            self.is_waiting = False
         ending: Ending = "cancelled"
         after, tokens, began, self._first = None, 0, time.monotonic(), 0.0
         try:
