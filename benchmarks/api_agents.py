@@ -113,6 +113,7 @@ def prepare(place: Path, server: ApiServer, agents: int, calls: int) -> dict[str
         "FLEET_API_CALLS": str(agents),
         "FLEET_API_SEATS": str(agents),
         "FLEET_THROTTLE_CALLS": str(agents),
+        "FLEET_THROTTLE_LATENCY": "60",  # the answers take long on purpose, and a limit that is cut for it measures nothing
         "FLEET_PROVIDER_ANTHROPIC_MODEL": MODEL,
         "ANTHROPIC_API_KEY": KEY,
         "ANTHROPIC_BASE_URL": server.url,
