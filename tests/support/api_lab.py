@@ -101,8 +101,12 @@ model = "{MODEL}"
         first = int(answer.data["first"][1:])
         return [f"t{first + n}" for n in range(len(texts))]
 
-    def host(self, seats: int, *, files: int = 0, taken: int = 0, **env: str) -> subprocess.Popen[bytes]:
-        """A host without a driver above it. It may have so many files open (0: as many as we), so many of which are `taken`."""
+    @contextmanager
+    def host(self, seats: int, *, files: int = 0, taken: int = 0, **env: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A host without a driver above it, ended with the context: a test that gave up on it must fail and not wait for it.
+
+        It may have so many files open (0: as many as we), so many of which are `taken`.
+        """
         given = {
             "AGENT_ROOT": str(self.root),
             "FLEET_PROVIDER": self.provider,
@@ -112,9 +116,13 @@ model = "{MODEL}"
             **env,
         }
         bounded = ["-c", CROWDED, str(files), str(taken)] if files else []
-        return subprocess.Popen(
+        with subprocess.Popen(
             [sys.executable, *bounded, "-m", "agent_fleet.agents", "host"],
             cwd=self.root,
             env=self.environment(**given),
             stdout=subprocess.PIPE,
-        )
+        ) as child:
+            try:
+                yield child
+            finally:
+                child.kill()

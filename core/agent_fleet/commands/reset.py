@@ -29,8 +29,6 @@ def command_line(shared: Shared, tasks: tuple[str, ...], older_than: float | Non
         raise FleetError(
             "usage", "name the tasks or --older-than, not both", hint="`fleet status` shows what is active"
         )
-    if older_than is not None and older_than != older_than:  # noqa: PLR0124 -- only "not a number" differs from itself
-        raise FleetError("bad_input", "--older-than is not a number", hint="use seconds, such as --older-than 3600")
     queue = shared.queue
     found = [_one(queue, task) for task in tasks] if tasks else _active(queue, older_than)
     lease.forget(queue)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -109,11 +109,7 @@ def draft(
     )
     parts = decompose(plugins, by, goal)
     scopes = tuple(replace(scope, tools=tuple(dict.fromkeys((*scope.tools, *request.tools)))) for scope in parts.scopes)
-    default = str(config.get("deploy.tier"))
-    if default and default not in tiers:
-        raise FleetError(
-            "bad_config", f"deploy.tier names no tier: {default!r}", hint=f"use one of {', '.join(tiers) or 'none yet'}"
-        )
+    default = _default_tier(config, tiers)
     scopes, judgement = _judged(config, judge, request.instruction, scopes, parts, default)
     found = Deployment(
         id=mind.deployment or "d0",
@@ -137,6 +133,15 @@ def draft(
     for order in found.orders():
         dispatch.body(found, order, habits)  # what no task can be is refused now, not half-way
     return found
+
+
+def _default_tier(config: Config, tiers: Collection[str]) -> str:
+    default = str(config.get("deploy.tier"))
+    if default and default not in tiers:
+        raise FleetError(
+            "bad_config", f"deploy.tier names no tier: {default!r}", hint=f"use one of {', '.join(tiers) or 'none yet'}"
+        )
+    return default
 
 
 def _settings(config: Config, asked: Mapping[str, Any]) -> Settings:
