@@ -31,6 +31,15 @@ _WALLS = ("limit", "overload", "auth")
 _SHORT = ("broke", "unable")  # ends of agents after which no other could do more
 
 
+class Opened(NamedTuple):
+    """A task that was read: its work order, what its attempt begins with, and its prompt with the nonce in it."""
+
+    order: Order | None
+    opening: Opening
+    prompt: str
+    nonce: str
+
+
 class Kits(Protocol):
     """Where agents get their tools."""
 
@@ -109,17 +118,17 @@ class Host:
         taken = 0
         while not self._stopped and (free := self._terms.seats - len(self._seated)) > 0:
             try:
-                claimed = await self._patiently(self._desk.claim, min(free, _BATCH))
+                found = await self._patiently(self._claimed, min(free, _BATCH))
             except OSError as error:
                 raise from_os_error(error, "cannot claim") from None
-            taken += len(claimed)
-            for each in claimed:
-                seat = asyncio.create_task(self._sit(each))
+            taken += len(found)
+            for claimed, opened in found:
+                seat = asyncio.create_task(self._sit(claimed, opened))
                 self._seated.add(seat)
                 seat.add_done_callback(self._left)
             if self._stopped:  # it came while the claim was made
                 self.stop(self._stopped)
-            if len(claimed) < min(free, _BATCH):
+            if len(found) < min(free, _BATCH):
                 break
         return taken
 
@@ -130,16 +139,16 @@ class Host:
             self._wind_down(Outcome(kind="failed", reason=f"{type(error).__name__}: {error}"))
         self._news.set()
 
-    async def _sit(self, claimed: Claimed) -> None:
+    async def _sit(self, claimed: Claimed, opened: Opened | None) -> None:
         """One task, from its lease to its record; whatever keeps it from a record gives it back."""
         agent: Agent | None = None
         key = f"{claimed.task}.g{claimed.generation}"
         try:
-            order, opening = await self._patiently(self._opened, claimed)
-            agent, prompt, nonce = await self._agent(claimed, order, opening, key)
+            opened = opened or cast("Opened", await self._patiently(self._opened, claimed))
+            agent = await self._agent(claimed, opened, key)
             if (seat := asyncio.current_task()) is not None:
                 self._agents[seat] = agent
-            end = await agent.work(prompt)
+            end = await agent.work(opened.prompt)
         except asyncio.CancelledError:
             await self._return(claimed, agent, key, self._stopped or "its host was stopped")
             raise
@@ -155,7 +164,7 @@ class Host:
             await self._return(claimed, agent, key, told.message)
             self._wind_down(Outcome(kind="failed", reason=f"{told.message} ({told.hint})"))
         else:
-            deed = self._conclude(claimed, end, nonce, key, is_ordered=order is not None)
+            deed = self._conclude(claimed, end, opened.nonce, key, is_ordered=opened.order is not None)
             await _whole(self._report(claimed, agent, key, deed))
 
     async def _report(self, claimed: Claimed, agent: Agent | None, key: str, deed: Coroutine[Any, Any, None]) -> None:
@@ -168,11 +177,24 @@ class Host:
             await self._return(claimed, agent, key, f"its outcome could not be written: {error.strerror}")
             self._wind_down(Outcome(kind="failed", reason=f"the queue cannot be written: {error.strerror}"))
 
-    def _opened(self, claimed: Claimed) -> tuple[Order | None, Opening]:
-        """What is read of a task before it is begun."""
-        return self._orders.of(claimed.body), self._desk.opening(claimed, self._terms.tokens)
+    def _claimed(self, most: int) -> list[tuple[Claimed, Opened | None]]:
+        """Claim some and read each; None stands for what could not be read: the seat tries again, and says why if it must."""
+        found: list[tuple[Claimed, Opened | None]] = []
+        for claimed in self._desk.claim(most):
+            try:
+                found.append((claimed, self._opened(claimed)))
+            except Exception:  # noqa: BLE001 - no task that was claimed with this one is to be lost by it
+                found.append((claimed, None))
+        return found
 
-    async def _agent(self, claimed: Claimed, order: Order | None, opening: Opening, key: str) -> tuple[Agent, str, str]:
+    def _opened(self, claimed: Claimed) -> Opened:
+        """What is read of a task before it is begun."""
+        order = self._orders.of(claimed.body)
+        opening = self._desk.opening(claimed, self._terms.tokens)
+        return Opened(order, opening, *plain_prompt(claimed.body, opening.answers, opening.earlier))
+
+    async def _agent(self, claimed: Claimed, opened: Opened, key: str) -> Agent:
+        order, opening, _, _ = opened
         kit = await self._kits.kit(order.servers if order else {})
         model = claimed.body.get("model", "") or self._terms.model
         if not model:
@@ -185,7 +207,7 @@ class Host:
             advices[0] += 1
             return order.advice(text) if order and advices[0] <= _ADVICES else ""
 
-        agent = Agent(
+        return Agent(
             self._means._replace(till=self._drawer(claimed)),
             Allowance(opening.tokens, opening.turns),
             model=model,
@@ -194,7 +216,6 @@ class Host:
             advise=advise,
             told=lambda usage: self._tell(report.used(key, usage)),
         )
-        return agent, *plain_prompt(claimed.body, opening.answers, opening.earlier)
 
     def _drawer(self, claimed: Claimed) -> Drawer:
         return self._means.till.of(claimed.body.get("run", ""))
