@@ -41,7 +41,7 @@ def endings(holder: lease.Owner, held: Sequence[Claimed], states: Sequence[str] 
         outcome = "failed" if state == "inbox" else state
         record = {"outcome": outcome, "reason": "x", "result": f"of {each.task}", "charged": False}
         place = Place("active", each.path, each.generation, holder.key, each.gate)
-        made.append(Ending(each.task, place, state, record, holder))
+        made.append(Ending(each.task, place, state, record, holder, each.body if number % 2 else None))
     return made
 
 
@@ -200,6 +200,21 @@ def test_a_batch_is_synced_once_and_not_once_for_each_task(tmp_path: Path, monke
             assert all(isinstance(fate, Place) for fate in conclude(queue, batch))
             syncs[count] = trace.syncs
     assert syncs == {1: 3, 10: 12, 200: 3}
+
+
+def test_a_body_that_its_holder_has_read_is_not_read_again(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(queue, ["one", "two"])
+    holder = enlist(queue)
+    claimed = claim_all(queue, holder)
+    batch = [
+        ending._replace(body=each.body)
+        for ending, each in zip(endings(holder, claimed, ("done", "inbox")), claimed, strict=True)
+    ]
+    monkeypatch.setattr(Queue, "body", None)
+    assert [fate.state for fate in conclude(queue, batch) if isinstance(fate, Place)] == ["done", "inbox"]
+    monkeypatch.undo()
+    assert verify(queue).faults == []
+    assert take(queue, enlist(queue, "next")), "it waits where claims look"
 
 
 # ---------------------------------------------------------------------------------------------------- one among many

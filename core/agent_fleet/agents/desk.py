@@ -137,7 +137,7 @@ class Desk:
             **more,
         }
         place = Place("active", claimed.path, claimed.generation, self._owner.key, claimed.gate)
-        return Ending(claimed.task, place, verdict.state, record, self._owner)
+        return Ending(claimed.task, place, verdict.state, record, self._owner, claimed.body)
 
     def give_back(self, claimed: Claimed, why: str) -> None:
         """Return a task untouched and uncharged. One that is not ours any more is left alone."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agent_fleet.errors import FleetError
@@ -25,7 +25,8 @@ Fate = Place | FleetError | OSError
 class Ending(NamedTuple):
     """What is to become of one lease: an outcome, and the state (`done`, `blocked`, `failed`, `inbox`) of its task.
 
-    `place` must be that of the caller's own lease; its generation and owner are in the name that is renamed.
+    `place` must be that of the caller's own lease; its generation and owner are in the name that is renamed. `body` is that of
+    the task, which never changes, as its holder read it with the claim; None: it is read anew.
     """
 
     task: str
@@ -33,6 +34,7 @@ class Ending(NamedTuple):
     state: str
     record: dict[str, Any]
     holder: lease.Owner | None
+    body: Mapping[str, Any] | None = None
 
 
 def conclude(queue: Queue, endings: Sequence[Ending]) -> list[Fate]:
@@ -83,8 +85,9 @@ class _End:
         }
 
     def write(self, locks: LeaseLocks) -> None:
-        task, place, state, _, _ = self.ending
-        body = self._queue.body(place.path, task)
+        task, place, state, _, _, body = self.ending
+        if body is None:
+            body = self._queue.body(place.path, task)
         locks.take(place.path)
         if body is None:
             raise FileNotFoundError
@@ -126,7 +129,7 @@ class _End:
         return {"event": "finished", **line, **more}
 
     def fate(self) -> Fate:
-        task, place, state, _, _ = self.ending
+        task, place, state, _, _, _ = self.ending
         if self._late:
             try:
                 records.write_outcome(self._queue, task, place.generation, self.record, late=True)

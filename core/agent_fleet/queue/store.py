@@ -9,7 +9,7 @@ import errno
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agent_fleet.errors import FleetError
@@ -361,7 +361,7 @@ class Queue:
 
     # ------------------------------------------------------------------------------------------------------- moves
 
-    def inbox_path(self, body: dict[str, Any], generation: int, gate: str) -> str:
+    def inbox_path(self, body: Mapping[str, Any], generation: int, gate: str) -> str:
         """Where a task waits, by its body."""
         track = names.track_name(body["priority"], body["need"], body.get("lane", ""), body.get("provider", ""))
         return self.path("inbox", track, names.bucket_of(body["id"]), gate, names.entry_name(body["id"], generation))
