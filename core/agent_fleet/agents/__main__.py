@@ -7,6 +7,7 @@ It is started by a provider that `Speaks`; what it is told comes by the environm
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import resource
@@ -41,6 +42,7 @@ from agent_fleet.throttle.terms import terms as throttle_terms
 from agent_fleet.throttle.throttles import Throttles
 
 _COMMIT = 256  # tasks of one commit at most
+_NEW_OBJECTS = 20_000  # between two looks for garbage in cycles, of which agents make hardly any
 _OWN_FILES = 40  # that a host opens beside the connections of its seats: libraries, locks, records
 
 
@@ -132,6 +134,7 @@ def main(arguments: list[str]) -> int:
 
 
 async def _host(setting: Setting) -> Outcome:
+    gc.set_threshold(_NEW_OBJECTS)
     agent = setting.environ.get("FLEET_AGENT") or setting.worker or "api"
     lane = setting.environ.get("FLEET_LANE", "api")
     owner = lease.enlist(setting.queue, identity.identity_of(), agent=agent, lane=lane, mark=setting.mark)
