@@ -6,6 +6,9 @@ Each agent works ROUNDS tasks of one call each: a task is claimed, asked, judged
 the same calls, with the same texts, and reads the same streams, and does nothing else. Each is a process of its own, with a server
 of its own; its start is counted for both. They are run in turn, REPEAT times; of each the quickest counts.
 
+What a run has written is removed after the last one: an ext4 without a journal makes a file many times slower for a minute after
+thousands were removed, which a run would pay for the one before it.
+
 A call takes two seconds, and longer where so many agents cannot all be started in that time: "at once" is how many calls the
 server saw in flight. What the server itself needs for a call is told too: where that is more than the agents need, it is the limit.
 """
@@ -55,13 +58,14 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--repeat", type=int, default=3)
     asked = options.parse_args()
-    for agents in asked.agents:
-        compare(agents, asked.rounds, asked.repeat)
+    with tempfile.TemporaryDirectory() as place:
+        for agents in asked.agents:
+            compare(agents, asked.rounds, asked.repeat, Path(place))
 
 
-def compare(agents: int, rounds: int, repeat: int) -> None:
+def compare(agents: int, rounds: int, repeat: int, place: Path) -> None:
     calls = agents * rounds
-    runs = [(run_ours(agents, rounds), run_bare(agents, rounds)) for _ in range(repeat)]
+    runs = [(run_ours(agents, rounds, place), run_bare(agents, rounds)) for _ in range(repeat)]
     ours, plain = (Cost(*map(min, zip(*costs, strict=True))) for costs in zip(*runs, strict=True))
     print(
         f"{agents:5} agents, {calls:6} calls, at once {ours.peak} (bare {plain.peak}): wall {ours.wall:6.2f} s, bare"
@@ -87,13 +91,15 @@ def body(agents: int) -> bytes:
     return json.dumps(asked).encode()
 
 
-def run_ours(agents: int, rounds: int) -> Cost:
+def run_ours(agents: int, rounds: int, places: Path) -> Cost:
+    """One run in a project of its own below `places`, which stays there until all is measured."""
     calls = agents * rounds
-    with serving() as server, tempfile.TemporaryDirectory() as place:
-        environ = prepare(Path(place), server, agents, calls)
+    place = Path(tempfile.mkdtemp(dir=places))
+    with serving() as server:
+        environ = prepare(place, server, agents, calls)
         cost = measure([sys.executable, "-m", "agent_fleet.agents", "host"], environ, server, calls)
-        done = sum(len(files) for _, _, files in os.walk(Path(place) / ".agents" / "done"))
-        assert done == calls, f"{done} of {calls} done"
+    done = sum(len(files) for _, _, files in os.walk(place / ".agents" / "done"))
+    assert done == calls, f"{done} of {calls} done"
     return cost
 
 
