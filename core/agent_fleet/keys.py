@@ -235,8 +235,15 @@ KEYS: tuple[Key, ...] = (
         "deploy.dedup",
         "text",
         "words",
-        "Which answers of a deployment are linked as one: equal ones, those of the same words, or those of the same meaning.",
-        ("exact", "words", "meaning", "loosely"),
+        "Which answers of a deployment are linked as one: equal ones, those of the same words, those of the same meaning, or "
+        "those of which a model says so.",
+        ("exact", "words", "meaning", "loosely", "judged"),
+    ),
+    Key(
+        "deploy.dedup_tier",
+        "text",
+        "",
+        "The tier whose model is asked which answers say the same, where deploy.dedup is judged.",
     ),
     Key(
         "deploy.embedder",

@@ -42,6 +42,15 @@ def tiers(tables: Mapping[str, Mapping[str, Any]]) -> tuple[Tier, ...]:
     return tuple(found)
 
 
+def named(tables: Mapping[str, Mapping[str, Any]], setting: str, name: str) -> Tier:
+    """The tier that a setting names. Raises FleetError (`bad_config`) where there is none of that name."""
+    known = {tier.name: tier for tier in tiers(tables)}
+    if name not in known:
+        hint = f"use one of {', '.join(known)}" if known else "write a [tiers.NAME] table"
+        raise FleetError("bad_config", f"{setting} names no tier: {name!r}", hint=hint)
+    return known[name]
+
+
 def _tier(name: str, table: Mapping[str, Any]) -> Tier:
     place = f"tiers.{name}"
     if not NAME.fullmatch(name):

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import json
 import random
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -19,43 +16,8 @@ from agent_fleet.aggregate.contest import WHY
 from agent_fleet.aggregate.duplicates import LONGEST, Sample, group
 from agent_fleet.aggregate.facts import FactReader, doubt, veto
 from agent_fleet.aggregate.likeness import BY_MEANING, LOOSELY, Bounds
-from agent_fleet.protocols import Embedder
 from agent_fleet_embedders.wordllama import WordLlama
-
-DATA = Path(__file__).parents[1] / "data"
-HARD = {"opposite", "number", "direction"}
-
-
-class Labelled(NamedTuple):
-    text: str
-    cluster: str
-    family: str
-    kind: str
-
-
-class Figures(NamedTuple):
-    precision: float
-    recall: float
-    wrong: list[tuple[Labelled, Labelled]]
-
-
-def labelled(part: str) -> list[Labelled]:
-    lines = (DATA / f"duplicates-{part}.jsonl").read_text(encoding="utf-8").splitlines()
-    return [Labelled(each["text"], each["cluster"], each["family"], each["kind"]) for each in map(json.loads, lines)]
-
-
-def figures(part: str, embedder: Embedder | None, bounds: Bounds, sets: str = "") -> Figures:
-    rows = [row for row in labelled(part) if row.family.startswith(sets)]
-    found = group([Sample(f"{place:04}", row.text) for place, row in enumerate(rows)], bounds, embedder)
-    right = missed = 0
-    wrong = []
-    for one, two in itertools.combinations(range(len(rows)), 2):
-        same, merged = rows[one].cluster == rows[two].cluster, found.first[one] == found.first[two]
-        right += same and merged
-        missed += same and not merged
-        if merged and not same:
-            wrong.append((rows[one], rows[two]))
-    return Figures(right / (right + len(wrong)), right / (right + missed), wrong)
+from support.labelled import HARD, Labelled, figures, labelled
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +40,7 @@ def test_what_is_joined_unasked_is_right_on_texts_that_nothing_was_set_by(embedd
     found = figures("final", embedder if vectors else None, Bounds())
     assert found.precision >= 0.98
     assert found.recall >= 0.2
-    assert [pair for pair in found.wrong if {row.kind for row in pair} & HARD] == []
+    assert found.hard == []
 
 
 def test_every_other_form_of_formatting_is_found(embedder: WordLlama) -> None:
@@ -112,7 +74,7 @@ def test_by_meaning_one_in_fifty_is_wrong_at_most(embedder: WordLlama, bounds: B
     found = figures("final", embedder, bounds)
     assert found.recall >= 0.80
     assert found.precision >= 0.98
-    assert [pair for pair in found.wrong if {row.kind for row in pair} & HARD] == []
+    assert found.hard == []
 
 
 def test_most_pairs_that_say_the_same_are_joined_or_shown(embedder: WordLlama) -> None:

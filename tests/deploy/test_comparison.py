@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_fleet.aggregate.likeness import BY_MEANING, LOOSELY, Bounds
+from agent_fleet.aggregate.likeness import BY_MEANING, JUDGED, LOOSELY, Bounds
 from agent_fleet.config import load
 from agent_fleet.deploy.comparison import Comparison, comparison
 from agent_fleet.errors import FleetError
@@ -53,6 +53,26 @@ def test_without_the_extra_the_default_needs_no_model(bare: None) -> None:
     assert settled() == Comparison(Bounds(), None)
 
 
+TIERS = '[tiers.small]\nlevel = 1\nprovider = "anthropic"\nmodel = "some-model"\n'
+
+
+def test_a_judge_is_the_model_of_a_tier_and_needs_no_extra(tmp_path: Path, bare: None) -> None:
+    (tmp_path / "config.toml").write_text(f'[deploy]\ndedup = "judged"\ndedup_tier = "small"\n{TIERS}')
+    config = load("/", queue_dir=str(tmp_path), environ={})
+    plugins = Plugins(config, third_party=False)
+    found = comparison(plugins, config)
+    assert (found.bounds, found.embedder) == (JUDGED, None)
+    assert found.judge is not None
+    assert (found.judge.name, found.judge.provider, found.judge.model) == ("small", "anthropic", "some-model")
+
+
+def test_a_judge_that_no_tier_names_is_refused() -> None:
+    with pytest.raises(FleetError) as refused:
+        settled(dedup="judged", dedup_tier="nobody")
+    assert refused.value.code == "bad_config"
+    assert "deploy.dedup_tier" in refused.value.message
+
+
 @pytest.mark.parametrize("way", ["meaning", "loosely"])
 def test_meaning_is_refused_where_nothing_can_tell_it(bare: None, way: str) -> None:
     with pytest.raises(FleetError) as refused:
@@ -90,7 +110,7 @@ def test_the_report_says_how_answers_were_compared(tmp_path: Path) -> None:
     )
     for way, linked, shown, by in WAYS:
         told = site.json("report", "d1", env={"FLEET_DEPLOY_DEDUP": way})
-        assert told["duplicates"] == {"answers": 3, "linked": linked, "to_ask": shown, "by": by}
+        assert told["duplicates"] == {"answers": 3, "linked": linked, "to_ask": shown, "by": by, "judged": None}
         files = {Path(file).suffix: Path(file).read_text(encoding="utf-8") for file in told["files"]}
         report = json.loads(files[".json"])
         assert report["compared_by"] == by

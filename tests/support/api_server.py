@@ -6,7 +6,8 @@
 `STATUS code[:seconds]` is an error (with a Retry-After), `CUT` ends the stream in the middle, `ONCE` makes that the first answer
 only, `TOOL name json` calls a tool and then repeats what it gave back.
 A partition of a deployment is answered item by item, each value turned round, or as it is where it says `wrong`; answers
-to be checked get a verdict, and parts whose difficulty is asked for are all `large`.
+to be checked get a verdict, parts whose difficulty is asked for are all `large`, and pairs are `same` if both texts have
+the same words.
 `GET /count` tells what was asked: how many calls, of which models, and how often each prompt was.
 """
 
@@ -63,6 +64,17 @@ def worked(value: Any) -> Any:
     return str(value) if "wrong" in str(value) else str(value)[::-1]
 
 
+def ruled(prompt: str) -> str:
+    """The answer to a question about pairs of texts."""
+    nonce = re.findall(r"^-----BEGIN TASK (\w+)-----$", prompt, re.M)[0]
+    pairs = [json.loads(line) for line in re.findall(r'^\{"pair": .*$', prompt, re.M)]
+    words = [[sorted(re.findall(r"\w+", pair[side].lower())) for side in "ab"] for pair in pairs]
+    said = {
+        str(pair["pair"]): "same" if one == two else "different" for pair, (one, two) in zip(pairs, words, strict=True)
+    }
+    return json.dumps({"question": nonce, "pairs": said})
+
+
 def texts(body: dict[str, Any]) -> tuple[str, str]:
     """(the first thing that the person said, what the tools gave back last)."""
     first, results = "", ""
@@ -111,6 +123,8 @@ async def answer(writer: asyncio.StreamWriter, body: dict[str, Any], *, messages
         said = [json.dumps({"item": each["item"], "value": worked(each["value"])}) + "\n" for each in parts]
     if "How difficult is each of the parts" in prompt:
         said = [json.dumps({"tiers": dict.fromkeys(re.findall(r'^\{"part": (\d+)', prompt, re.M), "large")})]
+    if "Which of these pairs of findings say the same" in prompt:
+        said = [ruled(prompt)]
     if (count := order("WRITE")) is not None:
         said = [WORDS] * int(count)
     if (end := order("ECHO")) is not None:  # the marker stands in the prompt for those who were told it

@@ -1,4 +1,5 @@
-"""Which of many texts say the same: equal ones first, then by words, then by meaning; facts have the last word.
+"""Which of many texts say the same: equal ones first, then by words, then by meaning or by what an arbiter says; facts have the
+last word.
 
 Nothing is removed here: each text gets the smallest place of its group, and pairs that a person should see are listed.
 """
@@ -9,9 +10,10 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from agent_fleet.aggregate.arbitration import Arbiter, Arbitration, Docket, Pair, Ruling
 from agent_fleet.aggregate.candidates import by_vectors, by_words
 from agent_fleet.aggregate.contest import WHY, contested
-from agent_fleet.aggregate.facts import FactReader, Facts, doubt, veto
+from agent_fleet.aggregate.facts import FactReader, Facts, doubt, overlap, veto
 from agent_fleet.aggregate.grouping import groups
 from agent_fleet.aggregate.likeness import Bounds, Judge, Likeness
 from agent_fleet.aggregate.wording import plain
@@ -33,12 +35,15 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """For each sample the place of its group's first, how it came there, and the pairs to ask about: `asked` of them in all."""
+    """For each sample the place of its group's first, how it came there, and the pairs to ask about: `asked` of them in all;
+    and what an arbiter said of pairs, if there was one.
+    """
 
     first: tuple[int, ...]
     link: tuple[Likeness | None, ...]
     ask: tuple[tuple[int, int, Likeness], ...]
     asked: int
+    rulings: tuple[Ruling | None, ...] = ()
 
 
 @dataclass
@@ -48,6 +53,7 @@ class _Distinct:
     members: list[list[int]] = field(default_factory=list)
     facts: list[Facts | None] = field(default_factory=list)
     flat: list[str] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
 
 
 EQUAL = Likeness(1.0, "equal", "same")
@@ -59,17 +65,57 @@ def digest(text: str, fields: Iterable[tuple[str, str]] = ()) -> bytes:
     return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def group(samples: Sequence[Sample], bounds: Bounds | None, embedder: Embedder | None = None) -> Grouping:
-    """Group the samples, without bounds the equal ones alone. The groups do not depend on the order of the samples."""
+def group(
+    samples: Sequence[Sample], bounds: Bounds | None, embedder: Embedder | None = None, arbiter: Arbiter | None = None
+) -> Grouping:
+    """Group the samples, without bounds the equal ones alone; an arbiter is asked about pairs that are alike and not joined.
+
+    The groups do not depend on the order of the samples.
+    """
     distinct = _distinct(samples)
     judged = {} if bounds is None else _judged(distinct, Judge(bounds, embedder), bounds, embedder)
-    kind, apart = _kinds(distinct.facts)
+    kind, vetoed, doubtful = _kinds(distinct.facts)
+
+    def apart(one: int, two: int) -> bool:
+        return vetoed(one, two) or doubtful(one, two)
+
     facts = {place: each for place, each in enumerate(distinct.facts) if each is not None}
     for pair in contested(judged, facts, lambda one, two: apart(kind(one), kind(two))):
         judged[pair] = replace(judged[pair], verdict="ask", why=WHY)
     same = [(each.score, one, two) for (one, two), each in judged.items() if each.verdict == "same"]
     roots = groups(len(distinct.members), same, kind, apart)
-    return _unfold(samples, distinct, roots, judged)
+    if arbiter is None:
+        return _unfold(samples, distinct, roots, judged)
+    docket = _docket(judged, roots, kind, vetoed, doubtful)
+    arbitration = Arbitration(
+        docket, lambda pairs: arbiter.rule([(distinct.shown[one], distinct.shown[two]) for one, two in pairs])
+    )
+    roots = arbitration.settle()
+    for pair, ruling in arbitration.rulings.items():
+        if ruling == "same":
+            found = judged.get(pair) or Likeness(overlap(facts[pair[0]].stems, facts[pair[1]].stems), "", "ask")
+            judged[pair] = replace(found, by="judged", verdict="same", why="")
+    rulings = tuple(arbitration.rulings[pair] for pair in sorted(arbitration.rulings))
+    return replace(_unfold(samples, distinct, roots, judged, arbitration), rulings=rulings)
+
+
+def _docket(
+    judged: dict[Pair, Likeness],
+    roots: Sequence[int],
+    kind: Callable[[int], int],
+    vetoed: Callable[[int, int], bool],
+    doubtful: Callable[[int, int], bool],
+) -> Docket:
+    """What is open between groups, by kinds."""
+    found: dict[Pair, Likeness] = {}
+    for (one, two), each in judged.items():
+        pair = (min(kind(one), kind(two)), max(kind(one), kind(two)))
+        if roots[pair[0]] != roots[pair[1]] and (pair not in found or each.score > found[pair].score):
+            found[pair] = each
+    kinds: dict[int, set[int]] = {}
+    for place, root in enumerate(roots):
+        kinds.setdefault(root, set()).add(kind(place))
+    return Docket(found, roots, {root: frozenset(each) for root, each in kinds.items()}, vetoed, doubtful)
 
 
 def _distinct(samples: Sequence[Sample]) -> _Distinct:
@@ -78,8 +124,10 @@ def _distinct(samples: Sequence[Sample]) -> _Distinct:
         by_digest.setdefault(digest(sample.text, sample.fields), []).append(place)
     found, reader = _Distinct(), FactReader()
     for _, places in sorted(by_digest.items()):
-        first = samples[places[0]]
-        found.members.append(sorted(places, key=lambda place: samples[place].key))
+        members = sorted(places, key=lambda place: samples[place].key)
+        first = samples[members[0]]
+        found.members.append(members)
+        found.shown.append(first.text)
         found.flat.append(plain(first.text).lower() if len(first.text) <= LONGEST else "")
         found.facts.append(reader.read(first.text, first.fields) if len(first.text) <= LONGEST else None)
     return found
@@ -106,26 +154,34 @@ def _judged(
     return {pair: each for pair, each in judged.items() if each.verdict != "apart"}
 
 
-def _kinds(facts: Sequence[Facts | None]) -> tuple[Callable[[int], int], Callable[[int, int], bool]]:
-    """Places with equal facts are one kind; whether two kinds must stay apart is worked out once for each pair."""
+def _kinds(
+    facts: Sequence[Facts | None],
+) -> tuple[Callable[[int], int], Callable[[int, int], bool], Callable[[int, int], bool]]:
+    """Places with equal facts are one kind; whether two kinds must stay apart, or a look is needed, is worked out once a pair."""
     numbers: dict[Facts | int, int] = {}
     kind = [numbers.setdefault(each if each is not None else place, place) for place, each in enumerate(facts)]
-    known: dict[tuple[int, int], bool] = {}
 
-    def apart(one: int, two: int) -> bool:
-        pair = (min(one, two), max(one, two))
-        if pair not in known:
-            mine, other = facts[one], facts[two]
-            known[pair] = one != two and (
-                mine is None or other is None or bool(veto(mine, other) or doubt(mine, other))
-            )
-        return known[pair]
+    def between(found: Callable[[Facts, Facts], str], *, unread: bool) -> Callable[[int, int], bool]:
+        known: dict[Pair, bool] = {}
 
-    return kind.__getitem__, apart
+        def holds(one: int, two: int) -> bool:
+            pair = (min(one, two), max(one, two))
+            if pair not in known:
+                mine, other = facts[one], facts[two]
+                known[pair] = one != two and (unread if mine is None or other is None else bool(found(mine, other)))
+            return known[pair]
+
+        return holds
+
+    return kind.__getitem__, between(veto, unread=True), between(doubt, unread=False)
 
 
 def _unfold(
-    samples: Sequence[Sample], distinct: _Distinct, roots: Sequence[int], judged: dict[tuple[int, int], Likeness]
+    samples: Sequence[Sample],
+    distinct: _Distinct,
+    roots: Sequence[int],
+    judged: dict[tuple[int, int], Likeness],
+    arbitration: Arbitration | None = None,
 ) -> Grouping:
     """Groups of texts to groups of samples: the first of a group is the sample with the smallest key."""
     gathered: dict[int, list[int]] = {}
@@ -145,12 +201,15 @@ def _unfold(
             first[member] = head
             if member != head:
                 link[member] = EQUAL if of[member] == of[head] else best.get(of[member], EQUAL)
-    asked = _asked(roots, judged, [min(members, key=lambda place: samples[place].key) for members in distinct.members])
+    asked = _asked(roots, judged, [members[0] for members in distinct.members], arbitration)
     return Grouping(tuple(first), tuple(link), tuple(asked[:MOST_ASKED]), len(asked))
 
 
 def _asked(
-    roots: Sequence[int], judged: dict[tuple[int, int], Likeness], head: Sequence[int]
+    roots: Sequence[int],
+    judged: dict[tuple[int, int], Likeness],
+    head: Sequence[int],
+    arbitration: Arbitration | None,
 ) -> list[tuple[int, int, Likeness]]:
     """The strongest pair between each two groups that a person should see, strongest first."""
     strongest: dict[tuple[int, int], tuple[int, int, Likeness]] = {}
@@ -160,4 +219,5 @@ def _asked(
         if key[0] != key[1] and (key not in strongest or likeness.score > strongest[key][2].score):
             first, second = sorted((head[one], head[two]))
             strongest[key] = (first, second, likeness)
-    return sorted(strongest.values(), key=lambda pair: (-pair[2].score, pair[0], pair[1]))
+    shown = [pair for between, pair in strongest.items() if not arbitration or not arbitration.is_apart(*between)]
+    return sorted(shown, key=lambda pair: (-pair[2].score, pair[0], pair[1]))

@@ -47,13 +47,17 @@ class Bounds:
 # text may be what makes the two opposites, in a form that no list of words knows; only the second joins such texts.
 BY_MEANING = Bounds(score=0.6, unmatched=0, ask_score=0.3)
 LOOSELY = Bounds(score=0.6, ask_score=0.3)
+# For an arbiter, to whom a question costs little: all true pairs of the tuning part that no fact forbids, but for one in a hundred.
+JUDGED = Bounds(ask_words=0.25, ask_score=0.05, near=0.5)
 
 
-def compared(bounds: Bounds | None, embedder: Embedder | None) -> str:
-    """By what texts are joined under these bounds, and by which vectors, in words."""
+def compared(bounds: Bounds | None, embedder: Embedder | None, arbiter: str = "") -> str:
+    """By what texts are joined under these bounds, by which vectors, and by whose judgement, in words."""
     if bounds is None:
         return "equal texts alone"
     vectors = f"vectors of {embedder.name} {embedder.version}".rstrip() if embedder is not None else ""
+    if arbiter:
+        return f"words; judged by {arbiter}" + (f"; {vectors} show what may be the same" if vectors else "")
     if vectors and bounds.score is not None:
         return f"{'meaning' if bounds.unmatched is not None else 'meaning, loosely'}; {vectors}"
     return f"words; {vectors} show what else may be the same" if vectors else "words"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agent_fleet.aggregate.arbitration import Arbiter, Ruling
 from agent_fleet.aggregate.coverage import Tally
 from agent_fleet.aggregate.duplicates import LONGEST, Grouping, Sample, digest, group
 from agent_fleet.aggregate.likeness import Bounds, compared
 from agent_fleet.aggregate.outputs import DONE, Output, from_json
-from agent_fleet.aggregate.report import Entry, Link, Question, Rate, Refused, Report, verdict
+from agent_fleet.aggregate.report import Entry, Judgement, Link, Question, Rate, Refused, Report, verdict
 from agent_fleet.aggregate.shelf import MemoryShelf, Shelf
 from agent_fleet.aggregate.verification import Checker, Inspection, Terms, Verification
 from agent_fleet.errors import FleetError
@@ -48,6 +50,7 @@ class Aggregation:
         asked: Iterable[str] | None = None,
         embedder: Embedder | None = None,
         checker: Checker | None = None,
+        arbiter: Arbiter | None = None,
         shelf: Shelf | None = None,
     ) -> None:
         """Raises `bad_input` for a contract that is no JSON Schema, and for terms that no check can meet."""
@@ -58,6 +61,7 @@ class Aggregation:
         self._tally = Tally(asked)
         self._embedder = embedder
         self._checker = checker
+        self._arbiter = arbiter
         self._inspection = Inspection(settings.terms, checker.maker) if checker is not None else None
         self._shelf: Shelf = shelf if shelf is not None else MemoryShelf()
         self._samples: dict[str, list[Sample]] = {}
@@ -90,15 +94,17 @@ class Aggregation:
         entries: list[Entry] = []
         questions: list[Question] = []
         rates: dict[str, Rate] = {}
+        rulings: Counter[Ruling | None] = Counter()
         asked_about = 0
         for kind, unsorted in sorted(self._samples.items()):
             samples = sorted(unsorted, key=lambda sample: sample.key)
-            grouping = group(samples, self._settings.bounds, self._embedder)
+            grouping = group(samples, self._settings.bounds, self._embedder, self._arbiter)
             entries += self._entries(kind, samples, grouping)
             questions += [
                 Question(samples[one].key, samples[two].key, found.score, found.why) for one, two, found in grouping.ask
             ]
             asked_about += grouping.asked
+            rulings.update(grouping.rulings)
             linked = sum(place != first for place, first in enumerate(grouping.first))
             rates[kind] = Rate(len(samples), linked)
         coverage, verification = self._tally.coverage(), self._verify()
@@ -112,7 +118,7 @@ class Aggregation:
             coverage=coverage,
             verification=verification,
             rates=rates,
-            compared=compared(self._settings.bounds, self._embedder),
+            compared=compared(self._settings.bounds, self._embedder, self._arbiter.name if self._arbiter else ""),
             entries=tuple(sorted(entries, key=_order)),
             questions=tuple(questions[: self._settings.most_questions]),
             asked_about=asked_about,
@@ -122,6 +128,7 @@ class Aggregation:
             gaps=tuple(gaps[: self._settings.most_gaps]),
             lacking=len(gaps),
             name=self._settings.name,
+            judged=_judgement(self._arbiter, rulings) if self._arbiter else None,
         )
 
     def _keep(self, key: str, output: Output) -> None:
@@ -164,9 +171,10 @@ def aggregate(
     asked: Iterable[str] | None = None,
     embedder: Embedder | None = None,
     checker: Checker | None = None,
+    arbiter: Arbiter | None = None,
 ) -> Report:
     """The report of these outputs, which stay in memory."""
-    aggregation = Aggregation(contract, settings, asked=asked, embedder=embedder, checker=checker)
+    aggregation = Aggregation(contract, settings, asked=asked, embedder=embedder, checker=checker, arbiter=arbiter)
     for output in outputs:
         aggregation.add(output)
     return aggregation.report()
@@ -180,13 +188,16 @@ def aggregate_lines(
     asked: Iterable[str] | None = None,
     embedder: Embedder | None = None,
     checker: Checker | None = None,
+    arbiter: Arbiter | None = None,
     shelf: Shelf,
 ) -> Report:
     """The same from JSON Lines; with a `FileShelf` the answers lie in a file, and memory holds `LONGEST` characters of each.
 
     A line that is no output is kept aside under its number, and nothing is said of what it might have answered.
     """
-    aggregation = Aggregation(contract, settings, asked=asked, embedder=embedder, checker=checker, shelf=shelf)
+    aggregation = Aggregation(
+        contract, settings, asked=asked, embedder=embedder, checker=checker, arbiter=arbiter, shelf=shelf
+    )
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -199,6 +210,19 @@ def aggregate_lines(
         else:
             aggregation.add(output)
     return aggregation.report()
+
+
+def _judgement(arbiter: Arbiter, rulings: Counter[Ruling | None]) -> Judgement:
+    left = rulings[None]
+    return Judgement(
+        by=arbiter.name,
+        asked=rulings.total() - left,
+        same=rulings["same"],
+        different=rulings["different"],
+        unsure=rulings["unsure"],
+        left=left,
+        why=arbiter.why if left else "",
+    )
 
 
 def _category(output: Output, name: str) -> str:

@@ -12,7 +12,9 @@ from agent_fleet.aggregate.verification import Verification
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Another answer that says the same: its key, how that was found (`equal`, `words`, `cosine`, `score`), and how alike."""
+    """Another answer that says the same: its key, how that was found, and how alike. `by` is `equal`, `words`, `cosine`, `score` or
+    `judged`.
+    """
 
     key: str
     by: str
@@ -62,10 +64,25 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What somebody said, named in `by`, who was asked of `asked` pairs whether they say the same; of `unsure` ones nothing valid
+    was said. `left` were not asked about; `why` says why.
+    """
+
+    by: str
+    asked: int
+    same: int
+    different: int
+    unsure: int
+    left: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """A whole run. `output` gives the answer of a key; `asked_about` counts all questions, of which the strongest are listed;
-    `compared` says by what answers were linked, with the name and version of the model. `gaps` are items without an answer, of
-    `lacking` in all; `name` says for a person what an item is.
+    `compared` says by what answers were linked, with the name and version of the model; `judged` what was said by who was asked
+    (None: nobody). `gaps` are items without an answer, of `lacking` in all; `name` says for a person what an item is.
     """
 
     title: str
@@ -84,6 +101,7 @@ class Report:
     gaps: tuple[Gap, ...] = ()
     lacking: int = 0
     name: Callable[[str], str] = str
+    judged: Judgement | None = None
 
 
 def verdict(coverage: Coverage, verification: Verification, least: float) -> tuple[str, bool]:

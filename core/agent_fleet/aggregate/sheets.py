@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any, TextIO
 
 from agent_fleet.aggregate.outputs import Output, as_json
-from agent_fleet.aggregate.report import Entry, Report
+from agent_fleet.aggregate.report import Entry, Judgement, Report
 from agent_fleet.aggregate.verification import promise
 from agent_fleet.text import line, printable
 
@@ -119,6 +119,7 @@ def _figures(report: Report) -> dict[str, Any]:
             for kind, rate in report.rates.items()
         },
         "compared_by": report.compared,
+        "judged": asdict(report.judged) if report.judged else None,
         "repeated": report.repeated,
         "questions": {
             "count": report.asked_about,
@@ -162,10 +163,19 @@ def _summary(report: Report) -> Iterator[tuple[str, str]]:
         yield "the sample", promise(check)
     yield "findings", f"{len(report.entries):,} from {sum(rate.answers for rate in report.rates.values()):,} answers"
     yield "compared by", report.compared
+    if report.judged is not None:
+        yield "judged", judged(report.judged)
     if report.asked_about:
         yield "to be looked at", f"{report.asked_about:,} pairs that may be the same"
     if report.refused:
         yield "kept aside", f"{len(report.refused):,} that break the contract"
+
+
+def judged(found: Judgement) -> str:
+    """What was said of pairs that are alike, in words."""
+    told = f"{found.asked:,} pairs were asked about: {found.same:,} the same, {found.different:,} different"
+    told += f", {found.unsure:,} without an answer"
+    return told + (f"; {found.left:,} were not ({found.why})" if found.left else "")
 
 
 def _gaps(report: Report) -> Iterator[tuple[str, list[str]]]:

@@ -9,28 +9,32 @@ from typing import Any
 from agent_fleet import paths, routing
 from agent_fleet.agents.dialect import Speaks
 from agent_fleet.aggregate.sampling import plan
+from agent_fleet.aggregate.sheets import judged
 from agent_fleet.aggregate.verification import Verification, promise
 from agent_fleet.commands import Shared, run
 from agent_fleet.commands.add import habits
 from agent_fleet.commands.cost import price_table
 from agent_fleet.commands.report import used
 from agent_fleet.config import usual_model
-from agent_fleet.deploy import assembly, coverage, escalation, telling
-from agent_fleet.deploy.comparison import comparison
+from agent_fleet.deploy import assembly, comparison, coverage, escalation, telling
+from agent_fleet.deploy.comparison import Comparison
 from agent_fleet.deploy.coverage import Coverage, Fate
 from agent_fleet.deploy.estimate import Band, Estimate, Size
 from agent_fleet.deploy.estimate import estimate as estimated
+from agent_fleet.deploy.orders import FOLDER
 from agent_fleet.deploy.planning import Planning
 from agent_fleet.deploy.question import Asked, Unasked
 from agent_fleet.deploy.record import Deployment
+from agent_fleet.deploy.referee import MOST, Referee
+from agent_fleet.deploy.rulings import NAME, Rulings
 from agent_fleet.deploy.work import Place, Work, spent
 from agent_fleet.deploy.work import work as worked
-from agent_fleet.errors import FAULT, OK, FleetError
+from agent_fleet.errors import FAULT, OK
 from agent_fleet.ledger import Entry, Tally, entries, tally
 from agent_fleet.plugins import PROVIDERS
 from agent_fleet.prices import Table
 from agent_fleet.queue.store import Queue
-from agent_fleet.run.console import open_console
+from agent_fleet.run.console import Lines, open_console
 from agent_fleet.run.outlook import Wishes
 from agent_fleet.text import count, duration, line
 
@@ -39,7 +43,7 @@ _SHOWN = 20
 
 def refuse(shared: Shared, provider: str, lane: str, force: bool, trust_committed: bool) -> None:
     """Raise FleetError for a deployment that may not be worked here, or could not."""
-    comparison(shared.plugins, shared.config)
+    comparison.refuse(shared.plugins, shared.config)
     run.refuse(shared, Wishes(lane=lane, provider=provider, force=force), trust_committed=trust_committed)
 
 
@@ -80,22 +84,25 @@ def tell(shared: Shared, deployment: Deployment, done: Work | None = None) -> in
     found = coverage.fates(deployment, given)
     covered = coverage.coverage(found)
     table = price_table(shared)
-    cost = spent(shared.queue, table, deployment)
     whole = covered.share >= deployment.settings.coverage and not covered.open
-    report = assembly.assemble(deployment, found, given, comparison(shared.plugins, shared.config))
+    by = comparison.comparison(shared.plugins, shared.config)
+    report = assembly.assemble(deployment, found, given, by, _referee(shared, deployment, by, covered))
+    cost = spent(shared.queue, table, deployment)
     verified = deployment.second is None or report.verification.standing == "passed"
     files = assembly.keep(shared.queue, deployment, report)
     answers, linked = (sum(getattr(rate, name) for rate in report.rates.values()) for name in ("answers", "linked"))
     climbed = _escalated(shared.queue, table, escalation.steps(given))
     joined = {
         "verdict": report.verdict,
-        "duplicates": {"answers": answers, "linked": linked, "to_ask": report.asked_about, "by": report.compared},
+        "duplicates": {"answers": answers, "linked": linked, "to_ask": report.asked_about, "by": report.compared}
+        | {"judged": asdict(report.judged) if report.judged else None},
         "files": files,
         "escalated": climbed,
         "verification": checked_by(deployment, report.verification),
     }
     alike = f"; answers that say what another says: {linked:,} of {answers:,}" if answers else ""
     told = _climbs(climbed) + _checked(deployment, report.verification)
+    told += [f"{judged(report.judged)}; by {report.judged.by}"] if report.judged else []
     told += [f"{report.verdict}{alike}", f"report: {files[-1]}"]
     shared.emit(
         payload(deployment, covered, found, cost, whole=whole) | joined | ({"why": done.why} if done else {}),
@@ -232,11 +239,29 @@ def judge(shared: Shared, planning: Planning, *, estimate: bool = False) -> Aske
     name = shared.config.get("deploy.judge")
     if not name:
         return None
-    known = {tier.name: tier for tier in routing.tiers(shared.config.tiers)}
-    if name not in known:
-        hint = f"use one of {', '.join(known)}" if known else "write a [tiers.NAME] table"
-        raise FleetError("bad_config", f"deploy.judge names no tier: {name!r}", hint=hint)
-    return mind(shared, known[name].provider, known[name].model, planning, estimate=estimate)
+    tier = routing.named(shared.config.tiers, "deploy.judge", name)
+    return mind(shared, tier.provider, tier.model, planning, estimate=estimate)
+
+
+def _referee(shared: Shared, deployment: Deployment, by: Comparison, covered: Coverage) -> Referee | None:
+    """Who says which answers are the same, if anybody is to. Only once nothing is open is a model asked; until then the record
+    of what it has said speaks.
+    """
+    tier = by.judge
+    if tier is None:
+        return None
+    provider = tier.provider or str(shared.config.get("providers.default"))
+    model = tier.model or usual_model(shared.config, provider)
+    who = f"{provider}, {model}" if model else provider
+    found = Planning(shared.made_queue, shared.config, price_table(shared), deployment.settings.money, deployment.id)
+    return Referee(
+        Rulings(shared.queue.path(FOLDER, deployment.id, NAME)),
+        Asked(shared.plugins, provider, shared.environ, found, model=tier.model),
+        by=who,
+        name=f"{tier.name}: {who}",
+        why=f"{count(sum(covered.open.values()), 'item')} may still be answered" if covered.open else "",
+        tell=Lines().say,
+    )
 
 
 def estimate(shared: Shared, draft: Deployment) -> int:
@@ -261,6 +286,9 @@ def estimate(shared: Shared, draft: Deployment) -> int:
         terms = draft.second.terms
         most = plan(len(draft.items), tolerated=terms.tolerated, found=terms.found, confidence=terms.confidence).size
         found = found._replace(basis=(*found.basis, f"not in it: the check of up to {count(most, 'answer')}"))
+    if comparison.comparison(shared.plugins, shared.config).judge is not None:
+        basis = f"not in it: questions about up to {MOST:,} pairs of answers that may say the same"
+        found = found._replace(basis=(*found.basis, basis))
     shared.emit(
         {
             "items": len(draft.items),

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
+from agent_fleet.aggregate.arbitration import Arbiter
 from agent_fleet.aggregate.outputs import from_json
 from agent_fleet.aggregate.pipeline import Settings, aggregate
 from agent_fleet.aggregate.report import Report
@@ -31,7 +32,13 @@ _FORMS: tuple[tuple[str, Callable[[Report, TextIO], None]], ...] = (
 )
 
 
-def assemble(deployment: Deployment, found: Sequence[Fate], given: Sequence[Given], by: Comparison) -> Report:
+def assemble(
+    deployment: Deployment,
+    found: Sequence[Fate],
+    given: Sequence[Given],
+    by: Comparison,
+    arbiter: Arbiter | None = None,
+) -> Report:
     """The report of all that has a fate by now. What was answered was held to the contract when it was read."""
     second = deployment.second
     inputs = {item.id: item.value for item in deployment.items}
@@ -44,7 +51,8 @@ def assemble(deployment: Deployment, found: Sequence[Fate], given: Sequence[Give
     )
     bench = Bench(second, found, given) if second else None
     outputs = (from_json(row) for row in harvest.rows(deployment, found))
-    return aggregate(outputs, {}, settings, asked=harvest.asked(deployment), embedder=by.embedder, checker=bench)
+    asked = harvest.asked(deployment)
+    return aggregate(outputs, {}, settings, asked=asked, embedder=by.embedder, checker=bench, arbiter=arbiter)
 
 
 def shown(value: Any) -> str:

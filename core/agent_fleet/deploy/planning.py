@@ -1,4 +1,6 @@
-"""What planning costs: each question to a model is in the ledger under the deployment's name, and under its ceilings of money."""
+"""What questions to a model cost, beside the work itself: each is in the ledger under the deployment's name, and under its
+ceilings of money.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,16 @@ _HINT = "raise --money or budget.day_money, or use --decompose items"
 
 
 class Planning:
-    """The planning of one deployment. `queue` makes the queue if there is none; a name is reserved with the first question.
+    """The planning of one deployment, or the questions about what a `deployment` that is on record has come to. `queue` makes
+    the queue if there is none; a name is reserved with the first question where none is given.
 
     `money` is the ceiling of the deployment in US dollars, 0 for none.
     """
 
-    def __init__(self, queue: Callable[[], Queue], config: Config, table: Table, money: float) -> None:
-        self.deployment = ""
+    def __init__(
+        self, queue: Callable[[], Queue], config: Config, table: Table, money: float, deployment: str = ""
+    ) -> None:
+        self.deployment = deployment
         self.table = table
         self._make = queue
         self._config = config
@@ -42,7 +47,7 @@ class Planning:
         An agent that counts for itself sets its calls aside one by one. Raises `refused` where nothing is left.
         """
         stakes = self._stakes()
-        if counts_itself or not stakes.is_bounded(""):
+        if counts_itself or not stakes.is_bounded(self.deployment):
             return EVERYTHING
         while True:
             (reply,) = stakes.exchange([Ask(question, self._holding(), (EVERYTHING,), alone=True)])
@@ -66,24 +71,26 @@ class Planning:
             exit={"seconds": round(exit.seconds, 3)},
         )
         stakes = self._stakes()
-        if stakes.is_bounded(""):
+        if stakes.is_bounded(self.deployment):
             stakes.exchange([Ask(question, self._holding())])
 
     def variables(self) -> dict[str, str]:
         """What an agent needs that counts its money for itself: where the project is, for what it works, and what that may cost."""
         queue, limits = self._there(), self._limits()
-        money = {} if limits.run_money is None else {"FLEET_BUDGET_RUN_MONEY": repr(limits.run_money)}
+        amounts = {"FLEET_BUDGET_RUN_MONEY": limits.run_money, "FLEET_BUDGET_DAY_MONEY": limits.day_money}
+        money = {name: repr(amount) for name, amount in amounts.items() if amount is not None}
         return {
             "AGENT_ROOT": self._config.root,
             "AGENT_DIR": os.path.basename(queue.dir),
             "FLEET_DEPLOYMENT": self.deployment,
+            "FLEET_BUDGET_UNKNOWN_PRICE": limits.unknown_price,
             **money,
         }
 
     def _there(self) -> Queue:
         if self._queue is None:
             self._queue = self._make()
-            self.deployment = record.reserve(self._queue)
+            self.deployment = self.deployment or record.reserve(self._queue)
         return self._queue
 
     def _limits(self) -> Limits:
@@ -100,4 +107,5 @@ class Planning:
         return Stakes(queue, self.table, self._limits(), self.deployment)
 
     def _holding(self) -> Holding:
-        return Holding(kind="attempt", owner=identity.identity_of(), run=self.deployment)
+        owner = identity.identity_of()
+        return Holding(kind="attempt", owner=owner, run=self.deployment, deployment=self.deployment)

@@ -101,7 +101,7 @@ class Asked:
         place = os.path.join(scratch, "place")
         os.mkdir(place)
         job = Job(
-            task=Task(id="t0", target="take a goal apart", model=self._model),
+            task=Task(id="t0", target="answer a question", model=self._model),
             worker="question",
             prompt=question,
             nonce=secrets.token_hex(8),
