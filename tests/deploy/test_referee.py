@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -195,6 +196,25 @@ def test_a_torn_line_costs_that_line_alone(tmp_path: Path, torn: bytes) -> None:
     assert referee(tmp_path, None).rule(PAIRS[:3]) == ["same", "same", None]
     assert referee(tmp_path, Model()).rule(PAIRS[:3]) == ["same"] * 3
     assert referee(tmp_path, None).rule(PAIRS[:3]) == ["same"] * 3
+
+
+def test_many_reports_at_once_pay_for_each_pair_once(tmp_path: Path) -> None:
+    models = [Model() for _ in range(4)]
+    start = threading.Barrier(len(models))
+    found: list[list[Ruling | None]] = []
+
+    def report(model: Model) -> None:
+        start.wait(30)
+        found.append(referee(tmp_path, model).rule(PAIRS))
+
+    threads = [threading.Thread(target=report, args=(model,), daemon=True) for model in models]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert found == [["same"] * len(PAIRS)] * len(models)
+    paid = Counter(pair for model in models for asked in model.asked for pair in asked)
+    assert paid == Counter(PAIRS)
 
 
 RECORD = DATA / "judged-final.jsonl"

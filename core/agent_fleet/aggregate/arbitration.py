@@ -60,6 +60,7 @@ class Arbitration:
         self._ask = ask
         self._pairs = sorted(docket.found, key=lambda pair: (-strength(docket.found[pair]), pair))
         self._group = {root: root for root in docket.roots}
+        self._roots = {root: [root] for root in self._group}
         self._kinds = dict(docket.kinds)
 
     def settle(self) -> list[int]:
@@ -126,9 +127,9 @@ class Arbitration:
 
     def _merge(self, one: int, two: int) -> None:
         self._kinds[one] |= self._kinds.pop(two)
-        for root, group in self._group.items():
-            if group == two:
-                self._group[root] = one
+        moved = self._roots.pop(two)
+        self._roots[one] += moved
+        self._group.update(dict.fromkeys(moved, one))
 
 
 def strength(found: Likeness) -> float:
