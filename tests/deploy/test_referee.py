@@ -294,7 +294,7 @@ def test_a_deployment_ends_with_what_a_model_says_and_the_report_names_it(tmp_pa
     report = json.loads(files[".json"])
     assert report["judged"] == figures
     assert {link["by"] for entry in report["entries"] for link in entry["links"]} <= {"equal", "judged"}
-    assert f"{figures['asked']} pairs were asked about" in files[".html"]
+    assert f"asked about {figures['asked']} pair" in files[".html"]
     assert {(event["run"], event["provider"]) for event in site.events("asked")} == {("d1", "judge")}
     before = asked_of(site)
     assert site.json("report", "d1", env=ASKING)["duplicates"] == told["duplicates"]

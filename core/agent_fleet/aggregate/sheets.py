@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from agent_fleet.aggregate.outputs import Output, as_json
 from agent_fleet.aggregate.report import Entry, Judgement, Report
 from agent_fleet.aggregate.verification import promise
-from agent_fleet.text import line, printable
+from agent_fleet.text import count, line, printable
 
 _MARKS = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:@/])")
 _TICKS = re.compile(r"`+")
@@ -173,9 +173,9 @@ def _summary(report: Report) -> Iterator[tuple[str, str]]:
 
 def judged(found: Judgement) -> str:
     """What was said of pairs that are alike, in words."""
-    told = f"{found.asked:,} pairs were asked about: {found.same:,} the same, {found.different:,} different"
+    told = f"asked about {count(found.asked, 'pair')}: {found.same:,} the same, {found.different:,} different"
     told += f", {found.unsure:,} without an answer"
-    return told + (f"; {found.left:,} were not ({found.why})" if found.left else "")
+    return told + (f"; {found.left:,} were not asked about: {found.why}" if found.left else "")
 
 
 def _gaps(report: Report) -> Iterator[tuple[str, list[str]]]:

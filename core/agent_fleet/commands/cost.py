@@ -203,7 +203,7 @@ def _notes(found: Cost) -> Iterator[str]:
         yield "a range: the price depends on what was not reported (length of each prompt, life of the cache, share of each model)"
     if whole.beside:
         what = f"{whole.beside:,} {'session or question' if whole.beside == 1 else 'sessions and questions'}"
-        yield f"{what} beside the attempts: of many tasks or of planning, and in the figures"
+        yield f"{what} beside the attempts: of many tasks, of planning or of comparing answers, and in the figures"
     if whole.partial:
         yield f"+ partial: {_attempts(whole.partial)} ended before all that they used was reported"
     if whole.silent:
