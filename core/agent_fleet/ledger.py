@@ -39,7 +39,7 @@ class Entry:
     """What one attempt used and what that cost.
 
     A session that worked many tasks is one entry, with its name for the task and no lease; so is a question that was asked in
-    planning a deployment, whose name is its run.
+    planning a deployment or about what it came to, whose name is its run.
 
     `usage` is None if it reported none; `seconds` and `charged` are None if they are not known; `at` is when it was settled.
     """
@@ -73,7 +73,7 @@ class Entry:
 
 class Tally:
     """A sum of entries. `silent` counts attempts that reported no usage: what they cost is in no figure here. `beside` counts
-    entries that are no attempt at a task: sessions that worked many, and questions in planning.
+    entries that are no attempt at a task: sessions that worked many, and questions to a model.
     """
 
     def __init__(self) -> None:
@@ -196,7 +196,7 @@ class Follower:
 class Account:
     """What one run (or all entries that are `wanted`) and this day have cost by now. `refresh` takes in what any process has
     written to the journal since. `sessions` is the known money of each session that is over, by its name, `questions`
-    are those of planning that are on record.
+    are those that are on record.
     """
 
     def __init__(self, queue: Queue, table: Table, wanted: str | Callable[[Entry], bool]) -> None:
