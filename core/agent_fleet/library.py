@@ -95,6 +95,7 @@ class Fleet:
                 settings=settings,
                 second=None if verify is None else _second(shared.config, verify),
             )
+            deployed.refuse_unknown(shared, settings, request.second)
             provider = settings.get("provider") or shared.config.get("providers.default")
             planning = deployed.planning(shared, settings.get("money") or 0.0)
             mind = Asked(shared.plugins, provider, shared.environ, planning, model=settings.get("model") or "")

@@ -264,7 +264,7 @@ def test_a_record_that_was_changed_is_not_gone_on_with(site: Site) -> None:
         (("--repo", "."), "bad_input"),
         (("--inputs", "-", "--form", "csv"), "bad_input"),
         (("--inputs", "-", "--decompose", "nosuch"), "unknown_plugin"),
-        (("--inputs", "-", "--provider", "nosuch"), "unusable"),
+        (("--inputs", "-", "--provider", "nosuch"), "unknown_plugin"),
     ],
 )
 def test_what_cannot_be_deployed_says_why_and_leaves_nothing(site: Site, arguments: tuple[str, ...], code: str) -> None:

@@ -97,6 +97,8 @@ def test_a_decomposer_of_the_program_s_own_is_held_to_the_same_proof(site: Site)
         ({"inputs": ["a"], "contract": {"type": 7}}, "bad_input"),
         ({"inputs": ["a"], "nosuch": 1}, "bad_input"),
         ({"inputs": ["a"], "model": 7}, "bad_input"),
+        ({"inputs": ["a"], "lane": "nosuch"}, "unknown_plugin"),
+        ({"inputs": ["a"], "verify": {"lane": "nosuch"}}, "unknown_plugin"),
         ({"inputs": ["a"], "money": float("nan")}, "bad_input"),
         ({"inputs": ["a"], "money": -1}, "bad_input"),
         ({"inputs": ["a"], "coverage": float("nan")}, "bad_input"),

@@ -102,7 +102,11 @@ def test_what_would_check_nothing_is_refused_before_anything_starts(
 ) -> None:
     with serving() as server:
         lab = Lab(tmp_path, server)
-        answer = lab.fleet("deploy", "--task", "Turn it", "--inputs", "-", *ROOM, *options, stdin=b"one\ntwo\n")
+        registry = tmp_path / "accounts.toml"
+        registry.write_text(registry_text(tmp_path, {"toy-1": {"pools": ["others"]}}))
+        registry.chmod(0o600)
+        words = ("deploy", "--task", "Turn it", "--inputs", "-", *ROOM, *options)
+        answer = lab.fleet(*words, stdin=b"one\ntwo\n", env={"AGENT_FLEET_CONFIG": str(registry)})
         assert answer.status == 2, answer
         assert what in answer.err
         assert server.calls == 0

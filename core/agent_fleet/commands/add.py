@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
 
-from agent_fleet.commands import Shared, command, read_text
+from agent_fleet.commands import Shared, command, named, read_text
 from agent_fleet.errors import FleetError
 from agent_fleet.queue import intake, names
 from agent_fleet.queue.store import BadFileError, read_bytes
@@ -43,6 +44,7 @@ def command_line(shared: Shared, text: tuple[str, ...], file: str | None, **opti
     queue = shared.made_queue()
     task = intake.add(queue, bodies)[0]
     body = bodies[0]
+    warn_of_wishes(shared, bodies)
     shared.emit(
         {"id": task, "need": body["need"], "priority": body["priority"], "host": body["host"] or None},
         lambda: f"{task} added: need {body['need']}, priority {body['priority']}",
@@ -58,6 +60,14 @@ def habits(shared: Shared) -> Habits:
         undeclared_serial=config.get("queue.undeclared_writes") == "serial",
         roots=dict.fromkeys((shared.root, os.path.realpath(shared.root))),
     )
+
+
+def warn_of_wishes(shared: Shared, bodies: Iterable[Mapping[str, Any]]) -> None:
+    """Warn of wishes for what is not here. A wish may be for another machine, so its task is kept, and waits."""
+    wishes = {(str(body.get("lane", "")), str(body.get("provider", "")), str(body.get("pool", ""))) for body in bodies}
+    lanes, providers, pools = (sorted(set(names)) for names in zip(*wishes, strict=True)) if wishes else ((), (), ())
+    for error in named.unknown(shared, lanes=lanes, providers=providers, pools=pools):
+        shared.warn(f"{error.message}: tasks that wish for it wait; {error.hint}")
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:

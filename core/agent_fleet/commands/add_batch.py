@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from agent_fleet.commands import Shared, command
-from agent_fleet.commands.add import given, habits
+from agent_fleet.commands.add import given, habits, warn_of_wishes
 from agent_fleet.errors import FleetError
 from agent_fleet.queue import batch, intake, names
 from agent_fleet.queue.store import BadFileError, read_bytes
@@ -33,6 +33,7 @@ def command_line(shared: Shared, file: str, **options: Any) -> None:
     bodies = batch.parse(_read(file), habits(shared), given(options))
     queue = shared.made_queue()
     ids = intake.add(queue, bodies)
+    warn_of_wishes(shared, bodies)
     span = {"added": len(ids), "first": ids[0] if ids else None, "last": ids[-1] if ids else None}
     shared.emit(
         span, lambda: f"{len(ids)} tasks added: {ids[0]} to {ids[-1]}" if ids else "nothing to add: the batch is empty"

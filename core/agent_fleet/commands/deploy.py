@@ -98,11 +98,13 @@ def command_line(shared: Shared, instruction: str, **options: Any) -> int:
     instruction = shared.text(instruction, "the task").strip()
     if not instruction:
         raise FleetError("usage", "say what is to be done", hint='fleet deploy --task "…" --inputs FILE')
+    request = _request(shared, instruction, options)
+    deployed.refuse_unknown(shared, request.settings, request.second)
     deployed.refuse(shared, options["provider"], options["lane"], options["force"], options["trust_committed"])
     planning = deployed.planning(shared, options["money"])
     mind = deployed.mind(shared, options["provider"], options["model"], planning, estimate=options["estimate"])
     found = draft(
-        *(shared.plugins, shared.config, habits(shared), _request(shared, instruction, options), mind),
+        *(shared.plugins, shared.config, habits(shared), request, mind),
         environ=shared.environ,
         judge=deployed.judge(shared, planning, estimate=options["estimate"]),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,7 +11,7 @@ from agent_fleet.agents.dialect import Speaks
 from agent_fleet.aggregate.sampling import plan
 from agent_fleet.aggregate.sheets import judged
 from agent_fleet.aggregate.verification import Verification, promise
-from agent_fleet.commands import Shared, run
+from agent_fleet.commands import Shared, named, run
 from agent_fleet.commands.add import habits
 from agent_fleet.commands.cost import price_table
 from agent_fleet.commands.report import used
@@ -24,7 +24,7 @@ from agent_fleet.deploy.estimate import estimate as estimated
 from agent_fleet.deploy.orders import FOLDER
 from agent_fleet.deploy.planning import Planning
 from agent_fleet.deploy.question import Asked, Unasked
-from agent_fleet.deploy.record import Deployment
+from agent_fleet.deploy.record import Deployment, Second
 from agent_fleet.deploy.referee import MOST, Referee
 from agent_fleet.deploy.rulings import NAME, Rulings
 from agent_fleet.deploy.work import Place, Work, spent
@@ -39,6 +39,14 @@ from agent_fleet.run.outlook import Wishes
 from agent_fleet.text import count, duration, line
 
 _SHOWN = 20
+_NAMED = ("lane", "provider", "pool")
+
+
+def refuse_unknown(shared: Shared, settings: Mapping[str, Any], second: Second | None) -> None:
+    """Raise FleetError where settings, or a second pool, name what there is not: before a question costs anything."""
+    made = [{name: settings.get(name) or "" for name in _NAMED}]
+    made += [] if second is None else [{name: getattr(second, name) for name in _NAMED}]
+    named.refuse_unknown(shared, **{f"{name}s": [str(who[name]) for who in made] for name in _NAMED})
 
 
 def refuse(shared: Shared, provider: str, lane: str, force: bool, trust_committed: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from agent_fleet.capacity import size_text
-from agent_fleet.commands import Shared, command
+from agent_fleet.commands import Shared, command, named
 from agent_fleet.machine import Machine, measure
 from agent_fleet.model import Ceiling, Reading
 
@@ -25,6 +25,7 @@ PERCENT: Final = frozenset({"cpu_idle", "cpu_pressure", "memory_pressure_some", 
 @click.option("--running", type=click.IntRange(min=0), default=0, help="Workers that run already.")
 def command_line(shared: Shared, probe: str | None, lane: str | None, provider: str | None, running: int) -> None:
     """Every reading with its source and age; what cannot be told is shown as unknown and counted with caution."""
+    named.refuse_unknown(shared, lanes=[lane or ""], providers=[provider or ""])
     seen = measure(
         shared.plugins,
         shared.config,

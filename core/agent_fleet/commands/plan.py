@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from agent_fleet.commands import Shared, command, terminals
+from agent_fleet.commands import Shared, command, named, terminals
 from agent_fleet.commands.terminals import form_options
 from agent_fleet.config import Config
 from agent_fleet.model import Ceiling, Task
@@ -47,6 +47,7 @@ def command_line(
 ) -> None:
     kind = provider or sole_provider(shared.config, shared.environ, pool)
     lane = terminals.choose(shared, lane, form)
+    named.refuse_unknown(shared, lanes=[lane], providers=[provider], pools=[pool])
     wishes = Wishes(cap=cap or workers, lane=lane, provider=kind, pool=pool, **options)
     plan(shared, wishes, count=count)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from agent_fleet.commands import Shared, command, deployed, run
@@ -23,6 +25,7 @@ def command_line(
 ) -> int:
     deployment = record.read(shared.queue, name)
     settings = deployment.settings
+    deployed.refuse_unknown(shared, asdict(settings), deployment.second)
     deployed.refuse(shared, settings.provider, settings.lane, force, trust_committed)
     deployed.refuse_second(shared, deployment, force, trust_committed)
     if detach:

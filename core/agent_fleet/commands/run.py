@@ -12,7 +12,7 @@ from typing import NamedTuple
 import click
 
 from agent_fleet import project
-from agent_fleet.commands import Shared, command, terminals
+from agent_fleet.commands import Shared, command, named, terminals
 from agent_fleet.commands.finite import Finite
 from agent_fleet.commands.terminals import form_options
 from agent_fleet.errors import FAULT, OK, FleetError
@@ -107,6 +107,7 @@ def refuse(shared: Shared, wishes: Wishes, *, trust_committed: bool) -> None:
         )
     if not trust_committed:
         _refuse_committed(shared)
+    named.refuse_unknown(shared, lanes=[wishes.lane], providers=[wishes.provider], pools=[wishes.pool])
     _refuse_unusable(shared, wishes)
     _refuse_to_ask_nobody(shared, wishes)
     if wishes.worktree:

@@ -169,6 +169,12 @@ def sole_provider(config: Config, environ: Mapping[str, str], pool: str) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
+def pools(environ: Mapping[str, str]) -> frozenset[str]:
+    """All pools that there are: those that accounts are in, and those that are bound to projects. Raises as `members`."""
+    registry: Registry = Registrar(places.registry_path(environ), environ).load()
+    return frozenset(registry.pool_projects).union(*(profile.pools for profile in registry.profiles.values()))
+
+
 def members(environ: Mapping[str, str], pool: str, provider: str) -> frozenset[str]:
     """The accounts of a pool that work for a provider. Raises FleetError if the registry cannot be read."""
     registry: Registry = Registrar(places.registry_path(environ), environ).load()
