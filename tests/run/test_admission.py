@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from agent_fleet.queue import finish, holds
+from agent_fleet.queue.finish import Proof
 from agent_fleet.text import printable
 from support.gadgets import GIB, Gadgets
 from support.procs import wait_until
+from support.project import enlist, take
 from support.runs import QUICK, Site
 
 MEASURED = QUICK + '[capacity]\nprobes = ["file"]\nworker_memory = "1 GiB"\n'
@@ -103,12 +106,52 @@ def test_a_run_that_can_start_nothing_for_want_of_a_provider_fails_and_says_what
     assert site.fleet("stop").out == "no run is at work here\n"
 
 
-def test_what_is_named_on_the_command_line_must_be_usable(site: Site) -> None:
+def test_a_run_that_can_never_start_anything_does_not_wait_for_what_a_person_holds(site: Site) -> None:
+    site.configure(QUICK + '[provider.claude]\nbinary = "no-such-program"\n')
     site.command("true")
+    assert take(site.queue(), enlist(site.queue())) is not None
+    site.add("part")
+    site.add("part", "--lane", "nowhere")
+    site.add("part", "--provider", "nobody")
+    hold = {"why": "a person said so", "until": time.time() + 3000, "source": "test"}
+    holds.put(site.queue(), {"t2": hold})
+    answer = site.work("--json", status=2)
 
-    assert site.work("--json", "--lane", "nowhere", status=2).data["code"] == "unusable"
-    assert site.work("--json", "--provider", "nobody", status=2).data["code"] == "unusable"
-    assert not site.events("run_started")
+    assert answer.data["code"] == "unusable"
+    for reason in ("no-such-program", "no lanes plugin 'nowhere'", "no providers plugin 'nobody'"):
+        assert reason in answer.data["error"]
+    assert "nothing more can start: " in answer.err
+
+
+def test_a_deployment_that_can_never_start_waits_for_nobody_else_either(site: Site) -> None:
+    """Other tasks that could start, once somebody ends, are none of its business."""
+    site.configure(QUICK + '[provider.claude]\nbinary = "no-such-program"\n')
+    site.command("true", "--touches", "src")
+    assert take(site.queue(), enlist(site.queue())) is not None
+    site.command("true", "--touches", "src")
+    told = site.json("deploy", "--task", "x", "--inputs", "-", "--force", "--stagger", "0", stdin=b"a\nb\n", status=1)
+
+    assert "claude cannot start: " in told["why"]
+    assert told["coverage"]["open"] == {"not started": 2}
+
+
+def test_a_run_waits_for_what_others_hold_where_their_end_lets_something_start(site: Site) -> None:
+    site.configure(QUICK + '[provider.claude]\nbinary = "no-such-program"\n')
+    site.command("true", "--touches", "src")
+    claimed = take(site.queue(), enlist(site.queue()))
+    assert claimed is not None
+    site.add("part")
+    task = site.command("true", "--touches", "src")
+    with site.driving("--json") as driver:
+        wait_until(lambda: site.events("run_started"), "the run has begun")
+        time.sleep(2.5)  # longer than one look: a run that does not wait is caught by the next line
+        assert driver.child.poll() is None
+        finish.hand_back(site.queue(), claimed.task, Proof(generation=claimed.generation), "enough")
+        answer = driver.end()
+
+    assert site.state(task) == "done"
+    assert answer.status == 0
+    assert "waiting for what others work on" in answer.err
 
 
 @pytest.mark.parametrize("breaks", ["launch", "reader", "feed", "outcome"])

@@ -123,11 +123,11 @@ class Admission:
             return Answer()
         self.reasons.tell_troubles(seen)
         if seen.plan.starts == 0:
-            return Answer(exhausted=not self.reasons.may_change(seen, at_work))
+            return Answer(exhausted=not self.reasons.may_change(seen, at_work, self._vetting.tracks))
         if time.monotonic() < self.next_start:
             return Answer()
         started = self._muster(seen, at_work) or self._dispatch(seen, len(at_work))
-        return started or Answer(exhausted=not self.reasons.may_change(seen, at_work))
+        return started or Answer(exhausted=not self.reasons.may_change(seen, at_work, self._vetting.tracks))
 
     def waiting(self) -> int:
         """How many tasks wait that this run is for."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from agent_fleet.queue.claim import Wanted
 from agent_fleet.queue.share import Share
 from agent_fleet.run.outlook import Outlook
+
+Track = tuple[int, str, str, str]
+"""The priority, the need, and the wishes for a lane and a provider of the tasks in one part of the inbox."""
 
 
 class Reach(NamedTuple):
@@ -42,6 +45,22 @@ def reaches(seen: Outlook) -> Iterator[Reach]:
     for priority in sorted({group.priority for group in seen.board.waiting}):
         yield Reach(_tracks(seen, priority, but=frozenset(narrow)))
         yield from (Reach(_tracks(seen, priority, only=name), wishes) for name, wishes in narrow.items())
+
+
+def hindrance(seen: Outlook, tracks: Collection[Track], troubles: Mapping[str, str]) -> str:
+    """Why no task of these tracks can start, whoever else ends; empty where one could, or where there are no tracks.
+
+    `troubles` say of which providers nothing can start. A lane that cannot be used is a matter of this machine too.
+    """
+    found: dict[str, None] = {}
+    for _, need, lane_wish, provider_wish in tracks:
+        lane = seen.plan.lane(seen.routes.lane(need, lane_wish))
+        closed = [each for each in lane.ceilings if each.name == "lane" and each.workers == 0] if lane else []
+        provider = seen.routes.provider_for(need, provider_wish)
+        if not closed and provider not in troubles:
+            return ""
+        found[closed[0].why if closed else f"{provider} cannot start: {troubles[provider]}"] = None
+    return "; ".join(found)
 
 
 def _tracks(seen: Outlook, priority: int | None = None, *, only: str = "", but: frozenset[str] = frozenset()) -> Wanted:

@@ -11,6 +11,7 @@ from agent_fleet.run.clerk import HELD, UNSURE
 from agent_fleet.run.gates import Gate
 from agent_fleet.run.outlook import Outlook
 from agent_fleet.run.pacing import Pacing
+from agent_fleet.run.reach import Track, hindrance
 from agent_fleet.run.vigil import Vigil
 from agent_fleet.text import duration, line
 
@@ -44,11 +45,17 @@ class Reasons:
                 continue
             self.say_once(f"provider {name}", f"provider {name} cannot be used: {trouble}; its tasks wait")
 
-    def may_change(self, seen: Outlook, at_work: Collection[object]) -> bool:
-        """Whether what waits can become free by itself; if not, or if only others can free it, it is said why."""
+    def may_change(self, seen: Outlook, at_work: Collection[object], tracks: Callable[[], Collection[Track]]) -> bool:
+        """Whether what waits can become free by itself; if not, or if only others can free it, it is said why.
+
+        `tracks` are those in which tasks of the run wait.
+        """
         if at_work:
             return True
-        plan = seen.plan
+        plan, waiting = seen.plan, tracks()
+        lasting = {name: why for name, why in seen.troubles.items() if name not in seen.gated}
+        if never := hindrance(seen, waiting, lasting):
+            return self._has_ended(never)
         if seen.machine.capacity.wait and not self._force:
             self.explain(seen.machine.capacity.wait)
             return True
@@ -57,12 +64,20 @@ class Reasons:
             return True
         if self._waits_for_a_gate(seen) or self._waits_for_accounts(seen) or self._waits_for_a_hold():
             return True
+        # what was gated and opens by itself has been waited for: nobody's end opens the rest
+        if never := hindrance(seen, waiting, seen.troubles):
+            return self._has_ended(never)
         if seen.board.active:
             self.explain(f"waiting for what others work on: {plan.binding.name}: {plan.binding.why}")
             return True
         self.explain(f"nothing more can start: {plan.binding.name}: {plan.binding.why}")
         if plan.binding.name in ("lane", "provider"):
             self.obstacle = plan.binding.why
+        return False
+
+    def _has_ended(self, never: str) -> bool:
+        self.explain(f"nothing more can start: {never}")
+        self.obstacle = never
         return False
 
     def _waits_for_a_gate(self, seen: Outlook) -> bool:

@@ -19,6 +19,7 @@ from agent_fleet.queue.store import Queue
 from agent_fleet.queue.view import task_from
 from agent_fleet.run import outlook
 from agent_fleet.run.pools import Pools
+from agent_fleet.run.reach import Track
 
 _VETTED = 50  # tasks that the policies are asked about before one is claimed
 _AHEAD = 5.0  # seconds before a hold is over at which the policies are asked again; a driver looks more often than that
@@ -59,6 +60,17 @@ class Vetting:
         return sum(
             1 for task, _, _, path in self.queue.waiting() if only is None or only.passes(self.queue, task, path)
         )
+
+    def tracks(self) -> list[Track]:
+        """The tracks of the inbox in which tasks wait that are any business of this run."""
+        only = self._only
+        return [
+            parsed
+            for parsed, name in self.queue.tracks()
+            if any(
+                only is None or only.passes(self.queue, task, path) for task, _, _, path in self.queue.in_track(name)
+            )
+        ]
 
     def search(self, share: Share | None = None) -> Claim:
         """A fresh search of the inbox, by the holds that are in force now, for what the run or a crew with this share is for."""
