@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from agent_fleet.aggregate.report import Report
-from agent_fleet.deploy import assembly, coverage
+from agent_fleet.deploy import assembly, coverage, dispatch
 from agent_fleet.deploy.comparison import Comparison
 from agent_fleet.deploy.coverage import Fate
 from agent_fleet.deploy.record import Deployment, Settings, create
 from agent_fleet.deploy.values import Item, Scope
+from agent_fleet.queue import finish
 from agent_fleet.queue.store import Queue
+from agent_fleet.queue.task import Habits
 from support.deployments import hired
+from support.project import enlist, take
 from support.runs import Site
+
+HABITS = Habits()
 
 
 def test_a_deployment_ends_with_a_report_in_three_forms(tmp_path: Path) -> None:
@@ -67,6 +73,34 @@ def test_what_skips_an_item_makes_no_whole_and_the_report_and_the_answer_agree()
         assert (counted.share, report.coverage.share) == (0.5, 0.5)
         assert report.verdict == "no verdict: only 1 of 2 were answered"
         assert [(gap.item, gap.why) for gap in report.gaps] == [("i1", "w")]
+
+
+def test_what_is_open_is_no_failure_and_is_told_with_who_has_it(queue: Queue) -> None:
+    scopes = tuple(Scope(items=(f"i{n}",)) for n in range(5))
+    deployment = create(queue, replace(small("a", "b", "c", "d", "e"), scopes=scopes, settings=Settings(coverage=0)))
+    dispatch.give_out(queue, deployment, HABITS)
+    done, blocked, held = (take(queue, enlist(queue, f"worker-{n}")) for n in range(3))
+    assert done and blocked and held
+    outcome = {"outcome": "done", "result": '{"item": "i0", "value": "x"}', "reason": ""}
+    finish.finish(queue, done.task, finish.Proof(generation=done.generation), "done", outcome)
+    outcome = {"outcome": "blocked", "result": "", "reason": "captcha"}
+    finish.finish(queue, blocked.task, finish.Proof(generation=blocked.generation), "blocked", outcome)
+    given = coverage.given(queue, deployment)[:4]
+    report = assembly.assemble(deployment, coverage.fates(deployment, given), given, Comparison(None, None))
+
+    assert (report.coverage.answered, report.coverage.open, dict(report.coverage.failed)) == (1, 4, {})
+    assert report.verdict == "no verdict yet: 1 of 5 were answered, 4 are open"
+    assert [(gap.item, gap.became, gap.why) for gap in report.gaps] == [
+        ("i1", "open", "t2 is blocked"),
+        ("i2", "open", "t3 is at work, with worker-2"),
+        ("i3", "open", "t4 is not started"),
+        ("i4", "open", "not given out"),
+    ]
+    told, *pages = (Path(file).read_text() for file in assembly.keep(queue, deployment, report))
+    assert json.loads(told)["coverage"]["open"] == 4
+    for page in pages:
+        assert "c: open, t3 is at work, with worker-2" in page.replace("\\", "")
+        assert "4 open" in page
 
 
 def test_many_may_write_the_same_report_at_once(queue: Queue) -> None:

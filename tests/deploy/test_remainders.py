@@ -150,6 +150,8 @@ def test_what_was_found_is_told_as_lines_that_can_be_put_together(queue: Queue) 
     assert [(row["items"], row["outcome"], row["value"], row["part"]) for row in rows] == [
         (["i1"], "done", "i1", 0),
         (["i2"], "unreachable", None, 1),
+        (["i3"], "open", "t2 is not started", 2),
+        (["i4"], "open", "t2 is not started", 3),
     ]
     assert harvest.asked(job) == ["i1", "i2", "i3", "i4"]
     json.dumps(rows)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from agent_fleet.aggregate.outputs import DONE, SKIPPED, Output
+from agent_fleet.aggregate.outputs import DONE, OPEN, SKIPPED, Output
 from agent_fleet.text import line
 
 INVALID = "invalid"
@@ -17,12 +17,15 @@ _LONGEST = 300  # characters of a reason that are kept
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """Items by what became of them; each is counted once. `failed` is by class, `unasked` are answers to what nobody asked."""
+    """Items by what became of them; each is counted once. `failed` is by class, `open` may still be answered, `unasked` are
+    answers to what nobody asked.
+    """
 
     asked: int
     answered: int
     skipped: int
     failed: Mapping[str, int] = field(default_factory=dict)
+    open: int = 0
     unasked: int = 0
 
     @property
@@ -34,12 +37,13 @@ class Coverage:
         parts = [f"{self.answered:,} of {self.asked:,} answered"]
         parts += [f"{number:,} failed ({name})" for name, number in self.failed.items()]
         parts += [f"{self.skipped:,} skipped"] if self.skipped else []
+        parts += [f"{self.open:,} open"] if self.open else []
         parts += [f"{self.unasked:,} not asked for"] if self.unasked else []
         return " · ".join(parts)
 
 
 class Gap(NamedTuple):
-    """An item without an answer: what became of it (a class of failure, `skipped`, `missing`), and why, as far as known."""
+    """An item without an answer: what became of it (a class of failure, `skipped`, `open`, `missing`), and why, as far as known."""
 
     item: str
     became: str
@@ -69,24 +73,27 @@ class Tally:
         """What is known now."""
         asked = self._all()
         became = Counter(self._became.get(item, MISSING) for item in asked)
-        answered, skipped = became.pop(DONE, 0), became.pop(SKIPPED, 0)
+        answered, skipped, still = (became.pop(each, 0) for each in (DONE, SKIPPED, OPEN))
         unasked = sum(became == DONE and item not in asked for item, became in self._became.items())
         failed = dict(sorted(became.items()))
-        return Coverage(asked=len(asked), answered=answered, skipped=skipped, failed=failed, unasked=unasked)
+        return Coverage(
+            asked=len(asked), answered=answered, skipped=skipped, failed=failed, open=still, unasked=unasked
+        )
 
     def gaps(self) -> Iterator[Gap]:
-        """What has no answer: the failed before the skipped, each in the order in which it was asked for."""
+        """What has no answer: the failed before the skipped before the open, each in the order in which it was asked for."""
         gaps = [
             Gap(item, became, self._why.get(item, ""))
             for item in self._all()
             if (became := self._became.get(item, MISSING)) != DONE
         ]
-        return iter(sorted(gaps, key=lambda gap: gap.became == SKIPPED))
+        return iter(sorted(gaps, key=lambda gap: (gap.became == OPEN, gap.became == SKIPPED)))
 
     def _all(self) -> Collection[str]:
         return sorted(self._became) if self._asked is None else self._asked
 
 
 def _rank(became: str) -> tuple[int, str]:
-    """Done before skipped before failed; of two failures the first by name, so that the order of outputs does not matter."""
-    return (0 if became == DONE else 1 if became == SKIPPED else 2), became
+    """Done before open before skipped before failed; of two failures the first by name: the order of outputs does not matter."""
+    best = (DONE, OPEN, SKIPPED)
+    return (best.index(became) if became in best else len(best)), became

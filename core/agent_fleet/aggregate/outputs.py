@@ -14,6 +14,7 @@ Json = None | bool | int | float | str | list[Any] | dict[str, Any]
 
 DONE = "done"
 SKIPPED = "skipped"
+OPEN = "open"
 SHORT = 80
 
 
@@ -22,7 +23,8 @@ class Output:
     """One answer of one task, or why there is none.
 
     `part` tells several answers of one task apart, `items` are the parts of the input that it covers. `outcome` is `done`,
-    `skipped` or the class of a failure; then the value says why, in words. `confidence` is from 0 to 1, None if none was named.
+    `skipped`, `open` (there may be an answer yet) or the class of a failure; then the value says why, in words.
+    `confidence` is from 0 to 1, None if none was named.
     """
 
     task: str

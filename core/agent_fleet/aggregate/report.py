@@ -113,6 +113,8 @@ def verdict(coverage: Coverage, verification: Verification, least: float) -> tup
         return f"no verdict: only {answered} were answered", False
     if verification.standing == "failed":
         return f"not clean: {verification.wrong} of {verification.checked} checked answers are wrong", False
+    if coverage.open:
+        return f"no verdict yet: {answered} were answered, {coverage.open:,} are open", False
     if verification.standing == "unproved":
         return f"not clean: {verification.unknown} of the answers to be checked could not be judged", False
     if verification.standing == "not checked":

@@ -107,6 +107,7 @@ def _figures(report: Report) -> dict[str, Any]:
             "answered": coverage.answered,
             "failed": dict(coverage.failed),
             "skipped": coverage.skipped,
+            "open": coverage.open,
             "unasked": coverage.unasked,
         },
         "verification": {

@@ -12,7 +12,7 @@ from agent_fleet.deploy.contract import VERDICT, Contract
 from agent_fleet.deploy.orders import Order
 from agent_fleet.deploy.record import Deployment
 from agent_fleet.deploy.values import Item
-from agent_fleet.queue import names, records
+from agent_fleet.queue import lease, names, records
 from agent_fleet.queue.store import Queue
 from agent_fleet.text import count
 
@@ -22,7 +22,9 @@ _ENDED = ("done", "failed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
-    """What has become of one item, by which task, and who worked on it. `open` items may still be answered."""
+    """What has become of one item, by which task, and who worked on it. `open` items may still be answered: `holder` is who
+    works on it now.
+    """
 
     item: Item
     kind: Literal["answered", "failed", "skipped", "open"]
@@ -34,16 +36,18 @@ class Fate:
     provider: str = ""
     model: str = ""
     account: str = ""
+    holder: str = ""
 
 
 class Given(NamedTuple):
-    """One order that was given out: its task, the state of that, the answers so far, and the last outcome."""
+    """One order that was given out: its task, the state of that, the answers so far, the last outcome, and who works on it now."""
 
     task: str
     order: Order
     state: str
     answers: Mapping[str, Answer]
     last: Mapping[str, Any]
+    holder: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +77,15 @@ def given(queue: Queue, deployment: Deployment) -> list[Given]:
     """Every order of a deployment whose task was added, in the order in which they were."""
     checked = Contract(VERDICT if deployment.second else None)
     made = Contract(deployment.contract)
-    states = _states(queue)
+    holders = {task: owner for task, _, owner, _, _ in queue.active()}
+    states = {**_waiting(queue), **dict.fromkeys(holders, "active"), **_settled(queue)}
     found = []
     for task, order in orders.all_of(queue, deployment.id):
         state = states.get(task) or state_of(queue, task)
         if state:  # else its batch never became part of the queue
-            found.append(given_as(queue, task, order, state, checked if order.checks else made))
+            each = given_as(queue, task, order, state, checked if order.checks else made)
+            holder = lease.owner(queue, holders[task]) if state == "active" and task in holders else None
+            found.append(each if holder is None else each._replace(holder=holder.agent))
     return found
 
 
@@ -159,7 +166,7 @@ def worker(each: Given) -> dict[str, str]:
 
 
 def _fate(item: Item, each: Given) -> Fate:
-    about: dict[str, Any] = {"item": item, "task": each.task, **worker(each)}
+    about: dict[str, Any] = {"item": item, "task": each.task, "holder": each.holder, **worker(each)}
     answer = each.answers.get(item.id)
     if answer is not None and (answer.fault != "invalid" or each.state in _ENDED):
         return Fate(
@@ -178,10 +185,11 @@ def _fate(item: Item, each: Given) -> Fate:
     return Fate(**about, kind="open", why=why)
 
 
-def _states(queue: Queue) -> dict[str, str]:
-    """Where each task is, by a few looks at whole directories; one that moves meanwhile may be missing."""
-    found = {task: "inbox" for task, _, _, _ in queue.waiting()}
-    found |= {held[0]: "active" for held in queue.active()}
-    for state in names.SETTLED:
-        found |= {task: state for task, _, _ in queue.settled(state)}
-    return found
+def _waiting(queue: Queue) -> dict[str, str]:
+    """Which tasks wait, by a look at whole directories; one that moves meanwhile may be missing."""
+    return {task: "inbox" for task, _, _, _ in queue.waiting()}
+
+
+def _settled(queue: Queue) -> dict[str, str]:
+    """Which tasks have ended and how, in the same way."""
+    return {task: state for state in names.SETTLED for task, _, _ in queue.settled(state)}
