@@ -109,6 +109,10 @@ def test_every_answer_is_one_object_and_nothing_else(project: Project) -> None:
         (("reset", "--older-than", "nan"), 2, "usage"),
         (("run", "--stagger", "inf"), 2, "usage"),
         (("stop", "--grace", "nan"), 2, "usage"),
+        *(
+            (("deploy", "--task", "x", f"--{name}", "nan"), 2, "usage")
+            for name in ("money", "coverage", "seconds", "confidence", "tolerated", "found")
+        ),
         (("list", "--project", "/nonexistent"), 4, "not_found"),
         (("list", "--config", "/nonexistent"), 0, ""),
     ],

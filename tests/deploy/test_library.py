@@ -21,6 +21,7 @@ from support.deployments import hired, worked
 from support.procs import wait_until
 from support.runs import Site
 
+FIGURES = ("agents", "tokens", "turns", "seconds", "money", "redispatch", "escalate", "coverage")
 URLS = [f"https://site.example/{n}" for n in range(6)]
 
 
@@ -99,9 +100,15 @@ def test_a_decomposer_of_the_program_s_own_is_held_to_the_same_proof(site: Site)
         ({"inputs": ["a"], "model": 7}, "bad_input"),
         ({"inputs": ["a"], "lane": "nosuch"}, "unknown_plugin"),
         ({"inputs": ["a"], "verify": {"lane": "nosuch"}}, "unknown_plugin"),
-        ({"inputs": ["a"], "money": float("nan")}, "bad_input"),
         ({"inputs": ["a"], "money": -1}, "bad_input"),
-        ({"inputs": ["a"], "coverage": float("nan")}, "bad_input"),
+        ({"inputs": ["a"], "money": 10**400}, "bad_input"),
+        ({"inputs": ["a"], "money": True}, "bad_input"),
+        *(({"inputs": ["a"], name: float("nan")}, "bad_input") for name in FIGURES),
+        *(({"inputs": ["a"], name: "3"}, "bad_input") for name in FIGURES),
+        *(({"inputs": ["a"], name: -1}, "bad_input") for name in FIGURES),
+        *(({"inputs": ["a"], name: 1.5}, "bad_input") for name in FIGURES if name not in ("seconds", "money")),
+        ({"inputs": ["a"], "agents": 0}, "bad_input"),
+        ({"inputs": ["a"], "redispatch": 21}, "bad_input"),
         ({"inputs": ["a"], "coverage": 2}, "bad_input"),
     ],
 )

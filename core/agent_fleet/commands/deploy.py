@@ -52,7 +52,7 @@ _SETTINGS = (
 )
 @click.option("--turns", type=click.IntRange(min=1), metavar="N", help="Turns that one agent may take.")
 @click.option("--seconds", type=Finite(min=1), metavar="S", help="Seconds that one agent may take.")
-@click.option("--money", type=click.FloatRange(min=0), default=0.0, metavar="X", help="US dollars for all of it.")
+@click.option("--money", type=Finite(min=0), default=0.0, metavar="X", help="US dollars for all of it.")
 @click.option(
     "--need",
     type=click.Choice([need for need in names.NEEDS if need in ("agent", "browser")]),
@@ -73,9 +73,7 @@ _SETTINGS = (
 @click.option(
     "--escalate", type=click.IntRange(0, 10), metavar="N", help="How many tiers up goes what a tier could not answer."
 )
-@click.option(
-    "--coverage", type=click.FloatRange(0, 1), metavar="X", help="The part of the items that must be answered."
-)
+@click.option("--coverage", type=Finite(0, 1), metavar="X", help="The part of the items that must be answered.")
 @click.option("--verify", is_flag=True, help="Have a second pool check a random sample of the answers.")
 @click.option(
     "--verify-provider", default="", help="The kind of agent that checks; this and the next three imply --verify."
@@ -83,9 +81,11 @@ _SETTINGS = (
 @click.option("--verify-model", default="", help="The model that checks.")
 @click.option("--verify-pool", default="", help="The pool of accounts that those who check are from.")
 @click.option("--verify-lane", default="", help="The lane that runs those who check.")
-@click.option("--confidence", type=float, metavar="X", help="How sure the check is to be; 0.95 if not given.")
-@click.option("--tolerated", type=float, metavar="X", help="The part of wrong answers that is no reason to stop; 0.05.")
-@click.option("--found", type=float, metavar="X", help="The part of wrong answers that has to be noticed; 0.2.")
+@click.option("--confidence", type=Finite(0, 1), metavar="X", help="How sure the check is to be; 0.95 if not given.")
+@click.option(
+    "--tolerated", type=Finite(0, 1), metavar="X", help="The part of wrong answers that is no reason to stop; 0.05."
+)
+@click.option("--found", type=Finite(0, 1), metavar="X", help="The part of wrong answers that has to be noticed; 0.2.")
 @click.option("--seed", metavar="TEXT", help="What the sample is drawn by; drawn itself if not given.")
 @click.option("--estimate", is_flag=True, help="Show what it would cost and take; start nothing.")
 @click.option("--stagger", type=Finite(min=0), metavar="S", help="Seconds between two starts.")

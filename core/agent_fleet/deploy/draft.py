@@ -25,13 +25,20 @@ from agent_fleet.protocols import Decomposer
 from agent_fleet.queue.task import Habits
 from agent_fleet.run.accounts import Access
 from agent_fleet.run.outlook import lane_of
-from agent_fleet.text import count
+from agent_fleet.text import count, line
 
 NO_INPUT = Input((), {})
-_AMOUNTS = {
-    "money": (sys.float_info.max, "give an amount in US dollars, 0 for no limit"),
-    "coverage": (1, "give a part of the items, from 0 to 1"),
+_FIGURES: Mapping[str, tuple[type[int] | type[float], float, float, str]] = {
+    "agents": (int, 1, sys.maxsize, "give a whole number, 1 or more"),
+    "tokens": (int, 0, sys.maxsize, "give a whole number, 0 for no limit"),
+    "turns": (int, 0, sys.maxsize, "give a whole number, 0 for no limit"),
+    "seconds": (float, 0, sys.float_info.max, "give a number of seconds, 0 for no limit"),
+    "money": (float, 0, sys.float_info.max, "give an amount in US dollars, 0 for no limit"),
+    "redispatch": (int, 0, 20, "give a whole number up to 20"),
+    "escalate": (int, 0, 10, "give a whole number up to 10"),
+    "coverage": (float, 0, 1, "give a part of the items, from 0 to 1"),
 }
+"""What a program may give for each figure of `Settings`: its type, the least and the most, and what to say of any other."""
 _CONFIGURED = ("agents", "tokens", "redispatch", "coverage", "escalate")
 
 
@@ -152,10 +159,11 @@ def _settings(config: Config, asked: Mapping[str, Any]) -> Settings:
             "bad_input", f"there is no setting {strange[0]!r}", hint=f"there are: {', '.join(sorted(known))}"
         )
     told = {name: value for name, value in asked.items() if value is not None}
-    for name, (most, hint) in _AMOUNTS.items():
-        amount = told.get(name, 0)
-        if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount <= most:
-            raise FleetError("bad_input", f"{name} cannot be {amount!r}", hint=hint)
+    for name, (kind, least, most, hint) in _FIGURES.items():
+        figure = told.get(name, least)
+        is_number = isinstance(figure, int | kind) and not isinstance(figure, bool)
+        if not is_number or not least <= figure <= most:
+            raise FleetError("bad_input", f"{name} cannot be {line(repr(figure), 60)}", hint=hint)
     return Settings(**{name: config.get(f"deploy.{name}") for name in _CONFIGURED} | told)
 
 
