@@ -4,9 +4,6 @@ import html.parser
 import io
 import json
 import random
-import tracemalloc
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,10 +11,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from agent_fleet.aggregate.outputs import Output, as_json, from_json
-from agent_fleet.aggregate.pipeline import Settings, aggregate, aggregate_lines
+from agent_fleet.aggregate.pipeline import Settings, aggregate
 from agent_fleet.aggregate.report import Report
 from agent_fleet.aggregate.sheets import write_html, write_json, write_markdown
-from agent_fleet.aggregate.shelf import FileShelf, MemoryShelf
 from agent_fleet.errors import FleetError
 
 HOSTILE = [
@@ -275,34 +271,6 @@ def test_what_a_report_holds_gives_the_same_entries_again(outputs: list[Output])
     assert again.questions == first.questions
 
 
-def test_lines_give_the_same_report_as_values(tmp_path: Path) -> None:
-    outputs = [answer("a", "one"), answer("b", "two", confidence=0.5, items=("x",)), Output(task="c", outcome="limit")]
-    lines = [json.dumps(as_json(output)) for output in outputs]
-    with FileShelf(str(tmp_path)) as shelf:
-        made = sheets(aggregate_lines(lines, None, Settings(), shelf=shelf))
-    assert made == sheets(aggregate(outputs, None, Settings()))
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "{",
-        "[]",
-        "{}",
-        '{"task": 1}',
-        '{"task": "a", "items": "x"}',
-        '{"task": "a", "confidence": 2}',
-        '{"task":"a","part":true}',
-        "[" * 99999,
-    ],
-)
-def test_a_line_that_is_no_output_is_kept_aside(line: str) -> None:
-    report = aggregate_lines([json.dumps(as_json(answer("ok"))), line], None, Settings(), shelf=MemoryShelf())
-    assert [refused.key for refused in report.refused] == ["line 2"]
-    assert len(report.entries) == 1
-
-
 def test_an_output_survives_its_json() -> None:
     output = Output(
         task="a",
@@ -315,23 +283,21 @@ def test_an_output_survives_its_json() -> None:
         outcome="limit",
     )
     assert from_json(json.loads(json.dumps(as_json(output)))) == output
-    with pytest.raises(FleetError):
-        from_json({"task": "a", "confidence": float("nan")})
 
 
-def test_long_answers_do_not_lie_in_memory(tmp_path: Path) -> None:
-    """10 MB of answers, a fifth of it in memory at most."""
-
-    def lines() -> Iterator[str]:
-        for number in range(200):
-            yield json.dumps(as_json(answer(f"t{number}", f"answer {number} " + "x" * 50_000)))
-
-    tracemalloc.start()
-    with FileShelf(str(tmp_path)) as shelf, (tmp_path / "report.json").open("w") as file:
-        report = aggregate_lines(lines(), None, Settings(), shelf=shelf)
-        write_json(report, file)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert len(report.entries) == 200
-    assert peak < 2_000_000
-    assert (tmp_path / "report.json").stat().st_size > 10_000_000
+@pytest.mark.parametrize(
+    "document",
+    [
+        [],
+        {},
+        {"task": 1},
+        {"task": "a", "items": "x"},
+        {"task": "a", "confidence": 2},
+        {"task": "a", "confidence": float("nan")},
+        {"task": "a", "part": True},
+    ],
+)
+def test_what_is_no_output_is_refused(document: object) -> None:
+    with pytest.raises(FleetError) as caught:
+        from_json(document)
+    assert caught.value.code == "bad_input"

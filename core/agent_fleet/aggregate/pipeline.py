@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,11 +11,9 @@ from agent_fleet.aggregate.arbitration import Arbiter, Ruling
 from agent_fleet.aggregate.coverage import Tally
 from agent_fleet.aggregate.duplicates import LONGEST, Grouping, Sample, digest, group
 from agent_fleet.aggregate.likeness import Bounds, compared
-from agent_fleet.aggregate.outputs import DONE, Output, from_json
+from agent_fleet.aggregate.outputs import DONE, Output
 from agent_fleet.aggregate.report import Entry, Judgement, Link, Question, Rate, Refused, Report, verdict
-from agent_fleet.aggregate.shelf import MemoryShelf, Shelf
 from agent_fleet.aggregate.verification import Checker, Inspection, Terms, Verification
-from agent_fleet.errors import FleetError
 from agent_fleet.protocols import Embedder
 
 
@@ -40,7 +37,7 @@ class Settings:
 
 
 class Aggregation:
-    """Takes outputs one by one and keeps of each a key, a short text and where it lies; `report` puts them together."""
+    """Takes outputs one by one; `report` puts them together."""
 
     def __init__(
         self,
@@ -51,7 +48,6 @@ class Aggregation:
         embedder: Embedder | None = None,
         checker: Checker | None = None,
         arbiter: Arbiter | None = None,
-        shelf: Shelf | None = None,
     ) -> None:
         """Raises `bad_input` for a contract that is no JSON Schema, and for terms that no check can meet."""
         from agent_fleet.aggregate.validation import Contract
@@ -63,7 +59,7 @@ class Aggregation:
         self._checker = checker
         self._arbiter = arbiter
         self._inspection = Inspection(settings.terms, checker.maker) if checker is not None else None
-        self._shelf: Shelf = shelf if shelf is not None else MemoryShelf()
+        self._outputs: dict[str, Output] = {}
         self._samples: dict[str, list[Sample]] = {}
         self._found: dict[str, tuple[str, float | None]] = {}
         self._refused: list[Refused] = []
@@ -72,22 +68,18 @@ class Aggregation:
     def add(self, output: Output) -> None:
         """Take one output: an answer is held to the contract and kept, a failure is counted."""
         key = output.key
-        if key in self._shelf:
+        if key in self._outputs:
             self.repeated += 1
             return
         value, fault = self._contract.accept(output.value) if output.outcome == DONE else (output.value, "")
         self._tally.count(output, fault)
-        self._shelf.put(key, replace(output, value=value))
+        self._outputs[key] = replace(output, value=value)
         if output.outcome != DONE:
             return
         if fault:
             self._refused.append(Refused(key, fault))
             return
         self._keep(key, replace(output, value=value))
-
-    def refuse(self, name: str, why: str) -> None:
-        """Count what could not even be read as an output."""
-        self._refused.append(Refused(name, why))
 
     def report(self) -> Report:
         """Put together what came so far."""
@@ -124,7 +116,7 @@ class Aggregation:
             asked_about=asked_about,
             refused=tuple(sorted(self._refused, key=lambda refused: (refused.key, refused.why))),
             repeated=self.repeated,
-            output=self._shelf.get,
+            output=self._outputs.__getitem__,
             gaps=tuple(gaps[: self._settings.most_gaps]),
             lacking=len(gaps),
             name=self._settings.name,
@@ -144,7 +136,7 @@ class Aggregation:
     def _verify(self) -> Verification:
         if self._inspection is None or self._checker is None:
             return Verification(standing="not checked")
-        return self._inspection.weigh(self._checker.check(self._shelf.get(key) for key in self._inspection.sample()))
+        return self._inspection.weigh(self._checker.check(self._outputs[key] for key in self._inspection.sample()))
 
     def _entries(self, kind: str, samples: list[Sample], grouping: Grouping) -> list[Entry]:
         members: dict[int, list[int]] = {}
@@ -173,42 +165,10 @@ def aggregate(
     checker: Checker | None = None,
     arbiter: Arbiter | None = None,
 ) -> Report:
-    """The report of these outputs, which stay in memory."""
+    """The report of these outputs."""
     aggregation = Aggregation(contract, settings, asked=asked, embedder=embedder, checker=checker, arbiter=arbiter)
     for output in outputs:
         aggregation.add(output)
-    return aggregation.report()
-
-
-def aggregate_lines(
-    lines: Iterable[str],
-    contract: Mapping[str, Any] | None,
-    settings: Settings,
-    *,
-    asked: Iterable[str] | None = None,
-    embedder: Embedder | None = None,
-    checker: Checker | None = None,
-    arbiter: Arbiter | None = None,
-    shelf: Shelf,
-) -> Report:
-    """The same from JSON Lines; with a `FileShelf` the answers lie in a file, and memory holds `LONGEST` characters of each.
-
-    A line that is no output is kept aside under its number, and nothing is said of what it might have answered.
-    """
-    aggregation = Aggregation(
-        contract, settings, asked=asked, embedder=embedder, checker=checker, arbiter=arbiter, shelf=shelf
-    )
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            output = from_json(json.loads(line))
-        except FleetError as error:
-            aggregation.refuse(f"line {number}", error.message)
-        except (ValueError, RecursionError):
-            aggregation.refuse(f"line {number}", "it is no JSON")
-        else:
-            aggregation.add(output)
     return aggregation.report()
 
 
