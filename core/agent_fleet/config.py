@@ -19,7 +19,7 @@ from agent_fleet.keys import KEYS, Key
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ("KEYS", "MAX_FILE", "Config", "Key", "load", "size", "user_file")
+__all__ = ("KEYS", "MAX_FILE", "Config", "Key", "load", "nearest", "no_key", "size", "user_file")
 
 MAX_FILE = 1 << 20
 HUGE = 1e300
@@ -211,7 +211,7 @@ class _Layers:
             key = variables.get(name)
             if key is not None:
                 self.set(key, _from_text(key, text), f"environment {name}")
-            elif name.startswith(sections) and (near := _nearest(name, variables)):
+            elif name.startswith(sections) and (near := nearest(name, variables)):
                 self.warnings.append(f"environment: {name} sets nothing; did you mean {near}?")
 
     def set(self, key: Key, value: Any, source: str) -> None:
@@ -222,8 +222,7 @@ class _Layers:
         self.config._sources[key.name] = source
 
     def unknown(self, name: str, source: str) -> None:
-        near = _nearest(name, self.keys)
-        self.warnings.append(f"{source}: there is no key {name}" + (f"; did you mean {near}?" if near else ""))
+        self.warnings.append(no_key(source, name, nearest(name, self.keys)))
 
 
 def _parsed(path: str, *, must_exist: bool) -> dict[str, Any] | None:
@@ -314,10 +313,16 @@ def _wrong(source: str, name: str, value: Any, wanted: str, meaning: str = "") -
     )
 
 
-def _nearest(name: str, names: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
+    """The one of these names that is most like a name which is none of them; empty where none is like it."""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(name, list(names), n=1, cutoff=0.85)), "")
+
+
+def no_key(source: str, name: str, near: str) -> str:
+    """The sentence about a key that means nothing in a file; `near` is the one that may be meant."""
+    return f"{source}: there is no key {name}" + (f"; did you mean {near}?" if near else "")
 
 
 def usual_model(config: Config, provider: str) -> str:

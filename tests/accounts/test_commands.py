@@ -645,6 +645,17 @@ def test_doctor_is_healthy_on_a_sound_machine_and_names_each_fault_with_its_fix(
     assert [each["level"] for each in told()] == ["ok"]
 
 
+def test_a_misspelt_key_of_the_registry_is_told_wherever_accounts_are_used(machine: Machine) -> None:
+    machine.file.write_text(machine.file.read_text().replace("[settings]", "[settings]\nrotaton = true"))
+    told = "there is no key settings.rotaton; did you mean settings.rotation?"
+    doctor = machine.fleet("doctor", "--json")
+    found = [each for each in json.loads(doctor.out)["findings"] if told in each["text"]]
+    assert [(each["check"], each["level"]) for each in found] == [("accounts", "warning")]
+    for arguments in (("profile", "list"), ("plan", "--pool", "toy-crew"), ("run", "--pool", "toy-crew")):
+        assert machine.fleet(*arguments).err.count(told) == 1, arguments
+    assert told not in machine.fleet("plan").err
+
+
 def test_doctor_tells_what_is_closed_for_a_while_and_takes_it_for_no_fault(machine: Machine) -> None:
     def told(status: int) -> list[dict[str, str]]:
         answer = machine.fleet("doctor", "--json")

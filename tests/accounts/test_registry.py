@@ -184,9 +184,33 @@ def test_nothing_is_written_over_by_a_second_beginning(file: Path) -> None:
     assert file.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("line", "below", "meant"),
+    [
+        ("rotaton = true", "[settings]", "settings.rotaton; did you mean settings.rotation?"),
+        ('binry = "/x"', "[providers.claude]", "providers.claude.binry; did you mean providers.claude.binary?"),
+        ("enviroment_allow = []", "[providers.codex]", "did you mean providers.codex.environment_allow?"),
+        ("reserve_precent = 40", '[profiles."codex-blue"]', "did you mean profiles.codex-blue.reserve_percent?"),
+        ('safety_polcy = "manual_only"', '[profiles."codex-blue"]', "did you mean profiles.codex-blue.safety_policy?"),
+        ("[profile.codex-red]", "", "there is no key profile; did you mean profiles?"),
+        ("[rules]", "", "there is no key rules"),
+    ],
+)
+def test_a_misspelt_key_is_told_of_since_what_it_was_to_set_is_not_in_force(
+    file: Path, line: str, below: str, meant: str
+) -> None:
+    assert registrar(file).load().warnings == (), "what the older program knew is nobody's mistake"
+    text = file.read_text()
+    file.write_text(text.replace(below, f"{below}\n{line}", 1) if below else f"{text}\n{line}\n")
+    (warning,) = registrar(file).load().warnings
+    assert warning.startswith(f"{file}: there is no key ")
+    assert meant in warning
+
+
 def test_unknown_providers_and_their_keys_are_kept_for_them(file: Path) -> None:
     file.write_text(file.read_text() + '\n[providers.acme]\nregion = "x"\n[pools.work]\nprojects = ["/src/app"]\n')
     found = registrar(file).load()
     options: Any = found.providers["acme"].options
     assert options == {"region": "x"}
+    assert found.warnings == ()
     assert found.pool_projects == {"work": ("/src/app",)}

@@ -31,6 +31,7 @@ def findings(router: Router) -> Iterable[Finding]:
     """Everything that can be said; at least one finding. Raises FleetError where the registry itself cannot be read."""
     registry = router.registrar.load()
     found = [
+        *_strange(registry),
         *_state(router.vault),
         *_homes(registry),
         *_unfinished(router.vault),
@@ -45,6 +46,11 @@ def findings(router: Router) -> Iterable[Finding]:
     router.vault.notices.clear()
     sound = [] if found else [Finding(level="ok", text=_sound(registry.workers()))]
     return [*found, *sound, *_closed(situation)]
+
+
+def _strange(registry: Registry) -> Iterator[Finding]:
+    hint = "write the key that is meant, or take the line out: what it was to set is not in force"
+    return (Finding(level="warning", text=warning, hint=hint) for warning in registry.warnings)
 
 
 def _closed(situation: Situation) -> Iterator[Finding]:

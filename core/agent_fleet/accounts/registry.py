@@ -1,6 +1,7 @@
 """What the person's registry of accounts says: its words checked, and what must hold between them. Pure.
 
-The registry is `accounts.toml`, version 1. Keys that are not known here are nobody's business and are kept on a save.
+The registry is `accounts.toml`, version 1. Keys that are not known here are kept on a save: a provider's, another
+program's. One that is like a key of ours is told of: what it was to set is not in force.
 """
 
 from __future__ import annotations
@@ -8,18 +9,27 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from agent_fleet.accounts import places
 from agent_fleet.accounts.values import Profile, SafetyPolicy
+from agent_fleet.config import nearest, no_key
 from agent_fleet.errors import FleetError
 
 LABEL = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}", re.ASCII)
 POLICIES: tuple[SafetyPolicy, ...] = ("worker", "manual_only", "desktop_shared")
+_TOP_KEYS = ("version", "settings", "providers", "profiles", "pools")
 OWN_KEYS = frozenset(
     ("provider", "home", "pools", "enabled", "weight", "max_concurrent", "reserve_percent", "safety_policy")
 )
+_PROVIDER_KEYS = ("binary", "base_home", "desktop_identity_file", "shared_entries", "trusted_projects")
+_TABLES = {
+    "providers": (*_PROVIDER_KEYS, "environment_allow"),
+    "profiles": (*sorted(OWN_KEYS), "key_env", "key_file", "quota_file"),
+    "pools": ("projects",),
+}
+"""What means something in the tables of each kind, to us or to all providers."""
 _CHOICES = {
     "quota_policy": ("strict", "soft"),
     "proof_scope": ("profile", "provider"),
@@ -60,13 +70,16 @@ class ProviderTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registry:
-    """All of it. Profiles are in the order of their labels; `pool_projects` binds pools to projects."""
+    """All of it. Profiles are in the order of their labels; `pool_projects` binds pools to projects, `warnings` names what was
+    written, means nothing, and is like what means something.
+    """
 
     path: str
     rules: Rules
     providers: Mapping[str, ProviderTable]
     profiles: Mapping[str, Profile]
     pool_projects: Mapping[str, tuple[str, ...]]
+    warnings: tuple[str, ...] = ()
 
     def profile(self, label: str) -> Profile:
         """Raises FleetError (`unknown_profile`)."""
@@ -125,6 +138,7 @@ def parse(document: Mapping[str, Any], path: str, environ: Mapping[str, str]) ->
         providers=providers,
         profiles=profiles,
         pool_projects={name: projects for name, projects in bound.items() if projects},
+        warnings=tuple(_strange(document, path)),
     )
     check(registry)
     return registry
@@ -160,6 +174,19 @@ def check(registry: Registry) -> None:
             raise _bad(registry.path, f"{profile.id} is {profile.safety_policy} and can never be enabled")
 
 
+def _strange(document: Mapping[str, Any], path: str) -> Iterator[str]:
+    """The keys that are like one of ours and are none, and the tables that nobody reads."""
+    yield from (no_key(path, key, nearest(key, _TOP_KEYS)) for key in document if key not in _TOP_KEYS)
+    tables = [("settings", document.get("settings", {}), tuple(each.name for each in fields(Rules)))]
+    for kind, known in _TABLES.items():
+        tables += [(f"{kind}.{name}", table, known) for name, table in _tables(path, document, kind)]
+    for where, table, names in tables:
+        for key in table:
+            near = "" if key in names else nearest(key, names)
+            if near:
+                yield no_key(path, f"{where}.{key}", f"{where}.{near}")
+
+
 def _rules(table: _Table, environ: Mapping[str, str]) -> Rules:
     for name, allowed in _CHOICES.items():
         table.choice(name, allowed)
@@ -183,7 +210,6 @@ def _provider(table: _Table) -> ProviderTable:
     desktop = table.values.get("desktop_identity_file", False)
     if desktop is True or desktop == "":
         raise table.bad("desktop_identity_file", "a path or false")
-    known = {"binary", "base_home", "desktop_identity_file", "shared_entries", "trusted_projects"}
     name = table.name.removeprefix("providers.")
     check_label(name, "provider name")
     entries = table.texts("shared_entries")
@@ -196,7 +222,7 @@ def _provider(table: _Table) -> ProviderTable:
         desktop_identity_file="" if desktop is False else table.path("desktop_identity_file"),
         shared_entries=entries,
         trusted_projects=table.paths("trusted_projects"),
-        options={key: value for key, value in table.values.items() if key not in known},
+        options={key: value for key, value in table.values.items() if key not in _PROVIDER_KEYS},
     )
 
 

@@ -43,7 +43,9 @@ class Desk:
     @functools.cached_property
     def registry(self) -> Registry:
         """The registry as it was when this command began."""
-        return self.registrar.load()
+        found = self.registrar.load()
+        self.shared.tellers.append(lambda: list(found.warnings))
+        return found
 
     @functools.cached_property
     def vault(self) -> Vault:

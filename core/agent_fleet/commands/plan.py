@@ -17,7 +17,7 @@ from agent_fleet.plan import LanePlan, Plan
 from agent_fleet.queue import intake, lease, names
 from agent_fleet.queue.claim import Claim
 from agent_fleet.queue.view import task_from
-from agent_fleet.run import fitness, outlook, roster
+from agent_fleet.run import accounts, fitness, outlook, roster
 from agent_fleet.run.accounts import Access, Rooms, sole_provider
 from agent_fleet.run.outlook import Outlook, Wishes
 from agent_fleet.text import count, duration, line
@@ -48,6 +48,8 @@ def command_line(
     kind = provider or sole_provider(shared.config, shared.environ, pool)
     lane = terminals.choose(shared, lane, form)
     named.refuse_unknown(shared, lanes=[lane], providers=[provider], pools=[pool])
+    for warning in accounts.warnings(shared.config, shared.environ, pool):
+        shared.warn(warning)
     wishes = Wishes(cap=cap or workers, lane=lane, provider=kind, pool=pool, **options)
     plan(shared, wishes, count=count)
 

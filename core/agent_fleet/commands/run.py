@@ -16,7 +16,7 @@ from agent_fleet.commands import Shared, command, named, terminals
 from agent_fleet.commands.finite import Finite
 from agent_fleet.commands.terminals import form_options
 from agent_fleet.errors import FAULT, OK, FleetError
-from agent_fleet.run import checkout, outlook, roster
+from agent_fleet.run import accounts, checkout, outlook, roster
 from agent_fleet.run.accounts import sole_provider
 from agent_fleet.run.console import open_console
 from agent_fleet.run.driver import Driver
@@ -108,6 +108,8 @@ def refuse(shared: Shared, wishes: Wishes, *, trust_committed: bool) -> None:
     if not trust_committed:
         _refuse_committed(shared)
     named.refuse_unknown(shared, lanes=[wishes.lane], providers=[wishes.provider], pools=[wishes.pool])
+    for warning in accounts.warnings(shared.config, shared.environ, wishes.pool):
+        shared.warn(warning)
     _refuse_unusable(shared, wishes)
     _refuse_to_ask_nobody(shared, wishes)
     if wishes.worktree:

@@ -175,6 +175,16 @@ def pools(environ: Mapping[str, str]) -> frozenset[str]:
     return frozenset(registry.pool_projects).union(*(profile.pools for profile in registry.profiles.values()))
 
 
+def warnings(config: Config, environ: Mapping[str, str], pool: str) -> tuple[str, ...]:
+    """What the registry says that means nothing, where a run takes accounts. What cannot be read is told where it is used."""
+    if not (pool or config.get("accounts.pool")):
+        return ()
+    try:
+        return Registrar(places.registry_path(environ), environ).load().warnings
+    except FleetError:
+        return ()
+
+
 def members(environ: Mapping[str, str], pool: str, provider: str) -> frozenset[str]:
     """The accounts of a pool that work for a provider. Raises FleetError if the registry cannot be read."""
     registry: Registry = Registrar(places.registry_path(environ), environ).load()
