@@ -134,7 +134,7 @@ class Follower:
             # the record of a lease comes before one that was set aside for the same lease
             for name in sorted(self._queue.listing("records", bucket), key=lambda name: (name.endswith(_LATE), name)):
                 key = names.parse_entry(name.removesuffix(_LATE) + ".json" if name.endswith(_LATE) else name)
-                if key is None or not 0 < key[1] < _MOST_LEASES or self._has(key):
+                if key is None or not 0 < key[1] < _MOST_LEASES or self.has(key):
                     continue
                 try:
                     record = read_json(self._queue.path("records", bucket, name))
@@ -153,7 +153,7 @@ class Follower:
             yield from self._session(event)
         if kind == "asked" and isinstance(event.get("question"), str):
             yield entry_from((f"{_QUESTION}{event['question']}", 0), event, self._table)
-        if key is None or kind not in ("started", "finished", "spent") or self._has(key):
+        if key is None or kind not in ("started", "finished", "spent") or self.has(key):
             return
         start = self._running.get(key[0])
         if start is not None and (kind == "started" or start[0] == key[1]):
@@ -184,12 +184,13 @@ class Follower:
             self._silent[key] = {**before, **_kept(told)}
 
     def is_over(self, key: Key) -> bool:
-        """Whether the journal tells that an attempt has ended, or was lost: what it says of its usage is all that there will be."""
+        """Whether the journal tells that an attempt has ended, or was lost. Whoever settles it may yet tell what it has used."""
         start = self._running.get(key[0])
         later = self._seen.get(names.number_of(key[0]), 0) >> key[1]
         return bool(later) or key in self._silent or (start is not None and start[0] > key[1])
 
-    def _has(self, key: Key) -> bool:
+    def has(self, key: Key) -> bool:
+        """Whether the journal tells what an attempt has used."""
         return bool(self._seen.get(names.number_of(key[0]), 0) >> key[1] & 1)
 
 
@@ -225,6 +226,10 @@ class Account:
     def is_over(self, key: Key) -> bool:
         """Whether an attempt has ended by what is on record; see `Follower.is_over`."""
         return self._follower.is_over(key)
+
+    def has(self, key: Key) -> bool:
+        """Whether what an attempt has used is in these sums."""
+        return self._follower.has(key)
 
 
 def entries(queue: Queue, table: Table) -> Iterator[Entry]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +22,19 @@ from agent_fleet.budget import Limits
 from agent_fleet.config import load
 from agent_fleet.errors import FleetError
 from agent_fleet.ledger import day_of
-from agent_fleet.model import Budget, Task, Usage
+from agent_fleet.model import Budget, Task, Usage, Worker
 from agent_fleet.plugins import PROVIDERS, Plugins
 from agent_fleet.prices import packaged
 from agent_fleet.queue.store import Queue
-from agent_fleet.run import holdings
+from agent_fleet.run import holdings, roster
 from agent_fleet.run.holdings import EVERYTHING, Fund, Holding, room
 from agent_fleet.run.spending import Spending
 from agent_fleet.run.stakes import Ask, Reply, Stakes
 from support import spender
+from support.deployments import hire_scripted
+from support.procs import wait_until
 from support.project import new_queue
+from support.runs import Site, attempts_of, gone
 
 ME = identity.identity_of()
 PARTS = ME.split(":")
@@ -133,6 +139,98 @@ def test_an_attempt_whose_driver_died_before_it_was_put_on_the_journal_costs_wha
     ask(stakes(queue), "t1.g1", 0.9, **attempt)
     records.write_outcome(queue, "t1", 1, {"outcome": "done", "usage": {"input": 1, "money": 0.1}})
     assert ask(stakes(queue), "me", 0.9).granted == (0.9,)
+
+
+LOST: dict[str, Any] = {"kind": "attempt", "task": "t1", "generation": 1}
+
+
+def begun(queue: Queue) -> roster.Attempt:
+    """What a driver leaves on disk of an attempt before its process is there."""
+    place = Path(queue.path("runs", "r1", "workers", "w1"))
+    place.mkdir(parents=True)
+    worker = Worker(id="r1-w1", lane="headless", pid=0, identity="", handle="m")
+    about: dict[str, Any] = {"lane": "headless", "provider": "p", "log": "", "nonce": "", "started": 0.0, "session": ""}
+    attempt = roster.Attempt(id="r1-w1", dir=str(place), mark="m", task="t1", generation=1, worker=worker, **about)
+    roster.write_attempt(attempt)
+    return attempt
+
+
+@pytest.mark.parametrize("owner", [DEAD, ME], ids=["dead", "alive"])
+@pytest.mark.parametrize("then", ["reclaimed", "given out again", "reported without its usage"])
+def test_an_attempt_that_was_lost_stays_counted_until_somebody_has_told_what_is_in_its_log(
+    queue: Queue, owner: str, then: str
+) -> None:
+    assert ask(stakes(queue), "t1.g1", 0.9, owner=owner, **LOST).granted
+    attempt = begun(queue)
+    queue.tell("started", task="t1", gen=1, run="r1")
+    if then == "reported without its usage":
+        queue.tell("finished", task="t1", gen=1, to="done")
+    else:
+        queue.tell("reclaimed", task="t1", gen=1, to="inbox")
+    if then == "given out again":
+        queue.tell("started", task="t1", gen=2, run="r2")
+    assert not ask(stakes(queue), "me", 0.2).granted
+    queue.tell("spent", task="t1", gen=1, run="r1", usage={"input": 1, "money": 0.3})
+    assert not ask(stakes(queue), "me", 0.71).granted
+    assert ask(stakes(queue), "me", 0.7).granted == (0.7,)
+    roster.mark_settled(attempt)
+    assert ask(stakes(queue), "me", 0.0, spent=0.7).granted == (0.0,)
+
+
+SPENDER = """
+import json, time
+print(json.dumps({"type": "started", "session": "s", "model": "m", "identity": "scripted@example.com"}))
+print(json.dumps({"type": "usage", "turns": 1, "money": 0.3}), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("order", ["driver, keeper, agent", "keeper, agent, driver", "agent, keeper, driver"])
+def test_an_attempt_costs_no_less_than_its_log_tells_whoever_is_killed_first(tmp_path: Path, order: str) -> None:
+    site = Site(tmp_path)
+    env = hire_scripted(site, tmp_path, SPENDER)
+    site.configure('[providers]\ndefault = "hired"\n[budget]\nday_money = 1.0\n')
+    task = site.add("part")
+    other = Holding(kind="calls", owner=ME, run="r9")
+
+    def may_take(amount: float) -> bool:
+        return bool(stakes(site.queue(), day_money=1.0).would(Ask("x", other, (amount,))).granted)
+
+    with site.driving(env=env) as driver:
+        wait_until(lambda: any(b"money" in log.read_bytes() for log in site.dir.glob("logs/t1.g1.log")), "it has told")
+        keeper = attempts_of(site)[0].worker.pid
+        agents = [pid for pid in site.alive() if pid not in (keeper, driver.pid)]
+        driver.child.send_signal(signal.SIGSTOP)  # it settles nothing while the others die
+        for each in order.split(", "):
+            for pid in {"driver": [driver.pid], "keeper": [keeper], "agent": agents}[each]:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            assert not may_take(0.71), each
+            site.fleet("plan", env=env)  # whoever looks takes the task of the dead back
+            assert not may_take(0.71), each
+        driver.child.wait(30)
+    gone(agents)
+    site.work("--drain", env=env)
+    assert not attempts_of(site)
+    assert may_take(0.69)
+    assert not may_take(0.71)
+    assert site.state(task) == "inbox"
+
+
+@pytest.mark.parametrize("leaves", ["nothing", "settled"])
+def test_an_attempt_that_never_began_or_that_told_nothing_holds_nobody_up(queue: Queue, leaves: str) -> None:
+    assert ask(stakes(queue), "t1.g1", 0.9, owner=DEAD, **LOST).granted
+    if leaves == "settled":
+        roster.mark_settled(begun(queue))
+    assert ask(stakes(queue), "me", 1.0).granted == (1.0,)
+
+
+def test_a_call_of_a_dead_host_stays_counted_though_its_task_was_given_out_again(queue: Queue) -> None:
+    ask(stakes(queue), "host", owner=DEAD, spent=0.4, task="t1", generation=1)
+    queue.tell("started", task="t1", gen=1, run="r1")
+    queue.tell("started", task="t1", gen=2, run="r2")
+    assert not ask(stakes(queue), "me", 0.7).granted
+    assert ask(stakes(queue), "me", 0.6).granted == (0.6,)
 
 
 def test_a_file_that_cannot_be_read_lets_nothing_through(queue: Queue) -> None:

@@ -237,7 +237,7 @@ def _reported_by_itself(bench: Bench, attempt: Attempt, exit: Exit) -> Settled:
     body = queue.body(place.path, attempt.task) if place else None
     if body is not None:
         used = judge(queue, bench.plugins, attempt, task_from(body), exit).usage
-        if used.tokens:
+        if used.tokens or used.turns or used.money is not None:
             queue.tell(
                 "spent",
                 task=attempt.task,

@@ -22,8 +22,9 @@ from agent_fleet.queue import records
 from agent_fleet.queue.files import BadFileError, make_directory, read_json, write_whole
 from agent_fleet.queue.lock import DirLock
 from agent_fleet.queue.store import Queue
-from agent_fleet.run import holdings
+from agent_fleet.run import holdings, roster
 from agent_fleet.run.holdings import Fund, Holding, Room, bury, room
+from agent_fleet.run.roster import Run
 
 PLACE: Final = "money"
 _SWEEP = 1.0  # seconds between two looks at whether others live
@@ -184,7 +185,9 @@ class Stakes:
 
     def _is_over(self, name: str, each: Holding) -> bool:
         if each.task:
-            return self._account.is_over((each.task, each.generation))
+            key = each.task, each.generation
+            # one that was lost has used what is in its log: that is told when somebody settles it
+            return self._account.has(key) or (self._account.is_over(key) and not self._is_unsettled(each))
         if each.worker:
             return each.worker in self._account.sessions
         return name in self._account.questions
@@ -196,7 +199,8 @@ class Stakes:
             return
         if each.kind == "attempt":
             place = self._queue.find_active(each.task) if each.task else None
-            if each.worker or (place is not None and place.generation == each.generation):
+            is_held = place is not None and place.generation == each.generation
+            if each.worker or is_held or self._is_unsettled(each):
                 return  # whoever takes its run over will settle it
             record = records.outcome(self._queue, each.task, each.generation) if each.task else None
             each.staked, each.spent = 0.0, self._told(each, record)
@@ -206,13 +210,21 @@ class Stakes:
         if each.worker and told is None and os.path.isdir(self._worker_directory(each.worker)):
             each.lives = False  # what its session used is told when that is settled
             return
-        if each.task and self._account.is_over((each.task, each.generation)):
+        if each.task and self._account.has((each.task, each.generation)):
             each.spent = 0.0
         elif told is not None:
             share = min(each.spent, told)
             each.spent -= share
             self._account.sessions[each.worker] = told - share
         bury(held, name)
+
+    def _is_unsettled(self, each: Holding) -> bool:
+        """Whether what an attempt left on disk waits to be settled. Its record is there before its process, so without any it
+        never began.
+        """
+        run = Run(each.run, self._queue.path("runs", each.run), mark="", identity="")
+        mine = (each.task, each.generation)
+        return any((found.task, found.generation) == mine for found in roster.attempts(self._queue, run))
 
     def _told(self, each: Holding, record: dict[str, object] | None) -> float:
         return entry_from((each.task, each.generation), record, self._table).money.known if record else 0.0
