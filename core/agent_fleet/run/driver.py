@@ -26,18 +26,18 @@ from agent_fleet.run.jobs import job_of
 from agent_fleet.run.muster import crew_of
 from agent_fleet.run.notice import Notices
 from agent_fleet.run.outlook import Wishes
+from agent_fleet.run.restraint import Restraint
 from agent_fleet.run.roster import Attempt, Run
 from agent_fleet.run.settle import Bench, Settled
 from agent_fleet.run.signals import Signals
 from agent_fleet.run.tidings import Summary, Tidings
 from agent_fleet.run.watcher import Watcher
-from agent_fleet.text import duration, line
+from agent_fleet.text import line
 
 _TICK = 0.1  # seconds between two rounds
 _LOOK_AGAIN = 2.0  # seconds between two looks where nothing has changed
 _MEASURE = 0.25  # seconds between two measurements of a worker, at least
 _SHARE = 100.0  # a measurement may take one part in so many of a core's time
-_IDLE = 5.0  # seconds of silence after which a worker counts as idle
 _PATIENCE = 15.0  # seconds that keepers get beyond the grace, where the driver itself cannot go on
 
 
@@ -68,6 +68,9 @@ class Driver:
         self.stopping = False
         self.run: Run = roster.new_run(queue, asdict(wishes) | {"stagger": stagger, "drain": drain})
         self.admission = Admission(queue, config, plugins, self.run, wishes, environ, console.say, stagger=stagger)
+        patience = float(config.get("run.idle"))
+        spending = self.admission.spending
+        self._restraint = Restraint(queue, self.run, spending, console.say, patience=patience)
         about = {"project": os.path.dirname(queue.dir), "run": self.run.id}
         self._notices = Notices(config.get("notify.command"), environ, about, console.say, platform=sys.platform)
         self.tidings = Tidings(queue, self._notices, console.say)
@@ -81,7 +84,6 @@ class Driver:
         self._next_look = 0.0
         self._next_measurement = 0.0
         self._exhausted = False
-        self._breached: set[str] = set()
 
     # ------------------------------------------------------------------------------------------------------- the loop
 
@@ -210,7 +212,7 @@ class Driver:
         except OSError as error:
             return self._fail(from_os_error(error, "cannot start a worker"))
         if answer.shed:
-            self._shed(answer.shed)
+            self._restraint.shed(self._watchers.values(), answer.shed)
         self._exhausted = answer.exhausted
         self._next_look = now = time.monotonic()
         if answer.ended:
@@ -258,7 +260,7 @@ class Driver:
     def _watch(self) -> None:
         for watcher in list(self._watchers.values()):
             self._show(watcher)
-            self._hold_to_limits(watcher)
+            self.draining |= self._restraint.hold(watcher, self._watchers.values())
             if watcher.has_ended():
                 self._show(watcher)
                 del self._watchers[watcher.attempt.id]
@@ -270,53 +272,6 @@ class Driver:
         if self._watchers and now >= self._next_measurement:
             took = min(self._watchers.values(), key=lambda watcher: watcher.measured).measure()
             self._next_measurement = now + max(_MEASURE, _SHARE * took)
-
-    def _hold_to_limits(self, watcher: Watcher) -> None:
-        """Stop a worker that has passed a budget, or that only ever tries again; the reason decides what its outcome is."""
-        attempt = watcher.attempt
-        patience = self.config.get("run.idle")
-        if patience and watcher.stuck > patience:
-            roster.ask_to_stop(attempt, f"stuck: it only tried again for {duration(watcher.stuck)}")
-        if attempt.id in self._breached:
-            return None
-        breach = self.admission.spending.breach(attempt.id)
-        if breach is None:
-            return self._hold_to_its_advance(attempt)
-        self._breached.add(attempt.id)
-        if breach.is_of_the_task:
-            self.console.say(f"{attempt.label}  stopped: {breach.why}")
-            roster.ask_to_stop(attempt, f"budget: {breach.why}")
-        else:
-            self.console.say(f"stopping the workers: {breach.why}")
-            self.draining = True
-            for other in self._watchers.values():
-                self._breached.add(other.attempt.id)
-                roster.ask_to_stop(other.attempt, breach.why)
-        return None
-
-    def _hold_to_its_advance(self, attempt: Attempt) -> None:
-        """Stop a worker that costs more than was set aside for it, where there is no more: the others go on with what they have."""
-        try:
-            why = self.admission.spending.overdrawn(attempt.id)
-        except (FleetError, OSError) as error:
-            why = f"the money that is left cannot be told: {error}"
-        if why:
-            self._breached.add(attempt.id)
-            self.console.say(f"{attempt.label}  stopped: {why}")
-            roster.ask_to_stop(attempt, why)
-
-    def _shed(self, why: str) -> None:
-        """Have the newest of the idlest workers give way; its task goes back untouched."""
-        now = time.monotonic()
-        idle = sorted(
-            self._watchers.values(), key=lambda watcher: (now - watcher.heard < _IDLE, -watcher.attempt.started)
-        )
-        attempt = idle[0].attempt
-        self.console.say(f"{attempt.label}  gives way: {why}")
-        self.queue.tell(
-            "shed", task=attempt.task or None, gen=attempt.generation, run=self.run.id, worker=attempt.id, why=why
-        )
-        roster.ask_to_stop(attempt, f"shed: {why}")
 
     def _show(self, watcher: Watcher) -> None:
         """Say what a worker has said since, as far as a person should know."""
