@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import itertools
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_fleet.aggregate.arbitration import Arbitration, Docket, Pair, Ruling
+from agent_fleet.aggregate.arbitration import ROUND, Arbitration, Docket, Pair, Ruling
+from agent_fleet.aggregate.contradiction import certain
 from agent_fleet.aggregate.duplicates import Sample, group
 from agent_fleet.aggregate.facts import FactReader, veto
 from agent_fleet.aggregate.grouping import MOST_KINDS
-from agent_fleet.aggregate.likeness import JUDGED, Likeness
+from agent_fleet.aggregate.likeness import JUDGED, Bounds, Likeness
 from agent_fleet.protocols import Embedder
 from agent_fleet_embedders.wordllama import WordLlama
 from support.labelled import Labelled, labelled
@@ -170,7 +171,7 @@ def test_whatever_is_said_groups_do_not_depend_on_the_order_and_no_fact_or_answe
     facts = [reader.read(sample.text) for sample in samples]
     for one, two in itertools.combinations(range(len(samples)), 2):
         if found.first[one] == found.first[two]:
-            assert facts[one] == facts[two] or not veto(facts[one], facts[two])
+            assert facts[one] == facts[two] or not certain(facts[one], facts[two])
             assert arbiter.said.get(frozenset((samples[one].text, samples[two].text))) != "different"
     for one, two, _ in found.ask:
         assert arbiter.said.get(frozenset((samples[one].text, samples[two].text))) != "different"
@@ -207,3 +208,56 @@ def test_a_number_that_differs_is_not_even_asked_about() -> None:
     samples = [Sample("a", ONE + " It is 12 GB."), Sample("b", TWO + " It is 13 GB.")]
     found = group(samples, JUDGED, None, Says("same"))
     assert (found.first, found.rulings) == ((0, 1), ())
+
+
+LEFT = [
+    "The nightly job does not delete old rows, so the cache keeps growing.",
+    "The cache keeps growing because old rows are left by the nightly job, which should delete them.",
+]
+
+
+@pytest.mark.parametrize(
+    ("word", "first", "shown"), [("same", 0, 0), ("different", 1, 0), ("unsure", 1, 1), (None, 1, 0)]
+)
+def test_what_rules_only_suspect_is_asked_and_shown_to_a_person_if_who_was_asked_cannot_tell(
+    word: Ruling | None, first: int, shown: int
+) -> None:
+    assert veto(*(FactReader().read(text) for text in LEFT))
+    samples = [Sample(str(place), text) for place, text in enumerate(LEFT)]
+    assert group(samples, Bounds()).first == (0, 1)
+    found = group(samples, JUDGED, None, Says(word))
+    assert (found.first, found.asked, found.rulings) == ((0, first), shown, (word,))
+
+
+def settled(
+    scores: Sequence[float], ask: Callable[[Sequence[Pair]], list[Ruling | None]], pairs: Sequence[Pair]
+) -> None:
+    places = range(2 * len(scores))
+    found = {pair: Likeness(score, "words", "ask") for pair, score in zip(pairs, scores, strict=True)}
+    kinds = {place: frozenset((place,)) for place in places}
+    Arbitration(Docket(found, list(places), kinds, lambda *_: False, lambda *_: False), ask).settle()
+
+
+def test_the_strongest_pairs_are_asked_about_first_and_weak_ones_once_these_are_settled() -> None:
+    rounds: list[list[Pair]] = []
+
+    def ask(pairs: Sequence[Pair]) -> list[Ruling | None]:
+        rounds.append(list(pairs))
+        return ["different"] * len(pairs)
+
+    pairs = [(2 * place, 2 * place + 1) for place in range(3 * ROUND)]
+    settled([0.9] * (2 * ROUND) + [0.1] * ROUND, ask, pairs)
+    assert rounds == [pairs[: 2 * ROUND], pairs[2 * ROUND :]]
+
+
+def test_once_nobody_answers_the_rest_is_looked_up_in_one_round() -> None:
+    rounds: list[int] = []
+
+    def ask(pairs: Sequence[Pair]) -> list[Ruling | None]:
+        rounds.append(len(pairs))
+        return [None] * len(pairs)
+
+    pairs = list(itertools.combinations(range(30), 2))
+    settled([0.9 - 0.001 * place for place in range(len(pairs))], ask, pairs)
+    assert len(rounds) == 2
+    assert sum(rounds) == len(pairs)

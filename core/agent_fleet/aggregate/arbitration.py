@@ -7,6 +7,7 @@ one has to say the same, because a wrong join of two groups is wrong for each of
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
@@ -16,6 +17,10 @@ from agent_fleet.aggregate.likeness import Likeness
 Pair = tuple[int, int]
 Ruling = Literal["same", "different", "unsure"]
 
+LIKELY = 0.25  # from this strength on an answer is likely to settle other pairs as well
+AT_ONCE = 5  # pairs of one group in a round, below that
+ROUND = 20  # pairs that are asked about together in any case
+STEP = 4.0  # how much stronger the strongest pair of a round is than the weakest, at most
 ENOUGH = 2  # answers that join two groups, where so many of their pairs are alike
 TRIES = 2  # pairs of two groups of which nothing valid was said, until they are left to a person
 
@@ -64,16 +69,26 @@ class Arbitration:
         self._kinds = dict(docket.kinds)
 
     def settle(self) -> list[int]:
-        """Ask until nothing is left to ask; for each place the group that it is in then."""
+        """Ask until nothing is left to ask; for each place the group that it is in then.
+
+        Where a whole round brings nothing, nobody is there to answer but a record, and the rest is looked up at once.
+        """
         self._join()
-        while wanted := self._wanted():
-            self.rulings.update(zip(wanted, self._ask(wanted), strict=True))
+        all_at_once = False
+        while wanted := self._wanted(all_at_once):
+            said = self._ask(wanted)
+            self.rulings.update(zip(wanted, said, strict=True))
+            all_at_once = not any(said)
             self._join()
         return [self._group[root] for root in self._docket.roots]
 
     def is_apart(self, one: int, two: int) -> bool:
         """Whether something was said by which two groups are different."""
         return any(self.rulings.get(pair) == "different" for pair in self._across(one, two))
+
+    def is_unsure(self, one: int, two: int) -> bool:
+        """Whether somebody who was asked about two groups could not tell."""
+        return any(self.rulings.get(pair) == "unsure" for pair in self._across(one, two))
 
     def _join(self) -> None:
         moved = {-1}
@@ -84,14 +99,21 @@ class Arbitration:
                     self._merge(one, two)
                     moved |= {one, two}
 
-    def _wanted(self) -> list[Pair]:
-        busy: set[int] = set()
+    def _wanted(self, all_at_once: bool) -> list[Pair]:
+        """What is asked next: of the strongest pairs, so that a limit is spent on these, and weak ones may follow by then."""
+        busy: Counter[int] = Counter()
         found: list[Pair] = []
+        least = 0.0
         for (one, two), pairs in self._between().items():
-            wanted = [] if one in busy or two in busy else self._standing(one, two, pairs)
+            weight = strength(self._docket.found[pairs[0]])
+            is_later = (weight < least and len(found) >= ROUND) or max(busy[one], busy[two]) >= _often(weight)
+            if is_later and not all_at_once:
+                continue
+            wanted = self._standing(one, two, pairs)
             if wanted:
-                busy |= {one, two}
+                busy.update((one, two))
                 found += wanted
+                least = max(least, weight / STEP)
         return found
 
     def _standing(self, one: int, two: int, pairs: Sequence[Pair]) -> list[Pair] | None:
@@ -130,6 +152,11 @@ class Arbitration:
         moved = self._roots.pop(two)
         self._roots[one] += moved
         self._group.update(dict.fromkeys(moved, one))
+
+
+def _often(weight: float) -> int:
+    """In how many pairs of a round a group takes part: one where its answer may settle others, more where it hardly will."""
+    return 1 if weight >= LIKELY else AT_ONCE
 
 
 def strength(found: Likeness) -> float:

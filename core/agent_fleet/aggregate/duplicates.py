@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from agent_fleet.aggregate.arbitration import Arbiter, Arbitration, Docket, Pair, Ruling
 from agent_fleet.aggregate.candidates import by_vectors, by_words
 from agent_fleet.aggregate.contest import WHY, contested
+from agent_fleet.aggregate.contradiction import certain, suspicion
 from agent_fleet.aggregate.facts import FactReader, Facts, doubt, overlap, veto
 from agent_fleet.aggregate.grouping import groups
 from agent_fleet.aggregate.likeness import Bounds, Judge, Likeness
@@ -74,19 +75,15 @@ def group(
     """
     distinct = _distinct(samples)
     judged = {} if bounds is None else _judged(distinct, Judge(bounds, embedder), bounds, embedder)
-    kind, vetoed, doubtful = _kinds(distinct.facts)
-
-    def apart(one: int, two: int) -> bool:
-        return vetoed(one, two) or doubtful(one, two)
-
+    kinds = _Kinds(distinct.facts)
     facts = {place: each for place, each in enumerate(distinct.facts) if each is not None}
-    for pair in contested(judged, facts, lambda one, two: apart(kind(one), kind(two))):
+    for pair in contested(judged, facts, lambda one, two: kinds.apart(kinds.of(one), kinds.of(two))):
         judged[pair] = replace(judged[pair], verdict="ask", why=WHY)
     same = [(each.score, one, two) for (one, two), each in judged.items() if each.verdict == "same"]
-    roots = groups(len(distinct.members), same, kind, apart)
+    roots = groups(len(distinct.members), same, kinds.of, kinds.apart)
     if arbiter is None:
         return _unfold(samples, distinct, roots, judged)
-    docket = _docket(judged, roots, kind, vetoed, doubtful)
+    docket = _docket(judged, roots, kinds)
     arbitration = Arbitration(
         docket, lambda pairs: arbiter.rule([(distinct.shown[one], distinct.shown[two]) for one, two in pairs])
     )
@@ -99,23 +96,19 @@ def group(
     return replace(_unfold(samples, distinct, roots, judged, arbitration), rulings=rulings)
 
 
-def _docket(
-    judged: dict[Pair, Likeness],
-    roots: Sequence[int],
-    kind: Callable[[int], int],
-    vetoed: Callable[[int, int], bool],
-    doubtful: Callable[[int, int], bool],
-) -> Docket:
+def _docket(judged: dict[Pair, Likeness], roots: Sequence[int], kinds: _Kinds) -> Docket:
     """What is open between groups, by kinds."""
     found: dict[Pair, Likeness] = {}
     for (one, two), each in judged.items():
-        pair = (min(kind(one), kind(two)), max(kind(one), kind(two)))
+        pair = (min(kinds.of(one), kinds.of(two)), max(kinds.of(one), kinds.of(two)))
         if roots[pair[0]] != roots[pair[1]] and (pair not in found or each.score > found[pair].score):
             found[pair] = each
-    kinds: dict[int, set[int]] = {}
+    members: dict[int, set[int]] = {}
     for place, root in enumerate(roots):
-        kinds.setdefault(root, set()).add(kind(place))
-    return Docket(found, roots, {root: frozenset(each) for root, each in kinds.items()}, vetoed, doubtful)
+        members.setdefault(root, set()).add(kinds.of(place))
+    return Docket(
+        found, roots, {root: frozenset(each) for root, each in members.items()}, kinds.vetoed, kinds.suspected
+    )
 
 
 def _distinct(samples: Sequence[Sample]) -> _Distinct:
@@ -154,26 +147,38 @@ def _judged(
     return {pair: each for pair, each in judged.items() if each.verdict != "apart"}
 
 
-def _kinds(
-    facts: Sequence[Facts | None],
-) -> tuple[Callable[[int], int], Callable[[int, int], bool], Callable[[int, int], bool]]:
-    """Places with equal facts are one kind; whether two kinds must stay apart, or a look is needed, is worked out once a pair."""
-    numbers: dict[Facts | int, int] = {}
-    kind = [numbers.setdefault(each if each is not None else place, place) for place, each in enumerate(facts)]
+class _Kinds:
+    """Places with equal facts are one kind; what stands between two kinds is worked out once a pair."""
 
-    def between(found: Callable[[Facts, Facts], str], *, unread: bool) -> Callable[[int, int], bool]:
+    def __init__(self, facts: Sequence[Facts | None]) -> None:
+        self._facts = facts
+        numbers: dict[Facts | int, int] = {}
+        self._kind = [
+            numbers.setdefault(each if each is not None else place, place) for place, each in enumerate(facts)
+        ]
+        self.vetoed = self._between(certain, unread=True)
+        self.suspected = self._between(suspicion, unread=False)
+        self._doubtful = self._between(lambda mine, other: veto(mine, other) or doubt(mine, other), unread=False)
+
+    def of(self, place: int) -> int:
+        """The kind of a place, which is the first place of that kind."""
+        return self._kind[place]
+
+    def apart(self, one: int, two: int) -> bool:
+        """Whether two kinds are not joined while nobody was asked."""
+        return self.vetoed(one, two) or self._doubtful(one, two)
+
+    def _between(self, found: Callable[[Facts, Facts], str], *, unread: bool) -> Callable[[int, int], bool]:
         known: dict[Pair, bool] = {}
 
         def holds(one: int, two: int) -> bool:
             pair = (min(one, two), max(one, two))
             if pair not in known:
-                mine, other = facts[one], facts[two]
+                mine, other = self._facts[one], self._facts[two]
                 known[pair] = one != two and (unread if mine is None or other is None else bool(found(mine, other)))
             return known[pair]
 
         return holds
-
-    return kind.__getitem__, between(veto, unread=True), between(doubt, unread=False)
 
 
 def _unfold(
@@ -216,7 +221,8 @@ def _asked(
     for (one, two), likeness in judged.items():
         between = tuple(sorted((roots[one], roots[two])))
         key = (between[0], between[1])
-        if key[0] != key[1] and (key not in strongest or likeness.score > strongest[key][2].score):
+        is_shown = likeness.verdict != "faint" or (arbitration is not None and arbitration.is_unsure(*key))
+        if is_shown and key[0] != key[1] and (key not in strongest or likeness.score > strongest[key][2].score):
             first, second = sorted((head[one], head[two]))
             strongest[key] = (first, second, likeness)
     shown = [pair for between, pair in strongest.items() if not arbitration or not arbitration.is_apart(*between)]

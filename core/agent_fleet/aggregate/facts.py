@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from agent_fleet.aggregate import direction, mentions, polarity, quantities
+from agent_fleet.aggregate import direction, mentions, polarity, proportions, quantities
+from agent_fleet.aggregate.quantities import Quantity
 from agent_fleet.aggregate.wording import STOP, content, phrases, plain, words
 
 _TEMPLATE = 0.7
@@ -17,11 +18,16 @@ _PHRASES = 2500
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What must agree. Two texts with equal facts are alike to the veto, so a group of texts keeps each of them once."""
+    """What must agree. Two texts with equal facts are alike to the veto, so a group of texts keeps each of them once.
 
-    quantities: frozenset[quantities.Quantity]
+    `shares` are told by other numbers ("3 of 4"), `spans` are words that are marked as code.
+    """
+
+    quantities: frozenset[Quantity]
+    shares: frozenset[Quantity]
     mentions: frozenset[str]
     names: frozenset[str]
+    spans: frozenset[str]
     vocabulary: frozenset[str]
     polarity: polarity.Polarity
     roles: direction.Roles
@@ -44,12 +50,15 @@ class FactReader:
         """The facts of one text; `fields` are values that must be equal wherever both texts have one of that name."""
         flat = plain(text)
         named, rest = mentions.mentions(flat)
+        share = proportions.shares(rest)
         found, rest = quantities.quantities(rest)
         sequence = words(flat)
         return Facts(
             found,
+            share,
             named,
             mentions.proper(rest) | mentions.named(rest),
+            mentions.spans(text),
             frozenset(sequence.all),
             self._compass.read(sequence),
             direction.roles(sequence),
@@ -67,12 +76,12 @@ def veto(mine: Facts, other: Facts) -> str:
     """Why these two cannot be the same, in words; empty if no fact says so. It is symmetric."""
     if mine is other:
         return ""
-    first, second = _ordered(mine, other)
+    first, second = ordered(mine, other)
     named = (
-        _fields(first.fields, second.fields)
+        fields_differ(first.fields, second.fields)
         or quantities.disagreement(first.quantities, second.quantities)
         or mentions.disagreement(first.mentions, second.mentions, first.vocabulary, second.vocabulary)
-        or _difference(first.names, second.names, first.vocabulary, second.vocabulary)
+        or names_differ(first.names, second.names, first.vocabulary, second.vocabulary)
     )
     if named or first.sequence == second.sequence:  # commas alone turn no sentence round
         return named
@@ -80,7 +89,7 @@ def veto(mine: Facts, other: Facts) -> str:
         polarity.disagreement(first.polarity, second.polarity)
         or direction.disagreement(first.roles, second.roles)
         or direction.exchanged(first.anchors, second.anchors)
-        or _turned(first, second)
+        or turned(first, second)
         or _exchanged(first, second)
     )
 
@@ -91,7 +100,7 @@ def doubt(mine: Facts, other: Facts) -> str:
     The same sentence with another word in one place is most often the same finding about another thing, and one with a
     negation more the opposite, even where no list knows the words.
     """
-    mine, other = _ordered(mine, other)
+    mine, other = ordered(mine, other)
     if mine.sequence == other.sequence:
         return ""
     more = quantities.unmatched(mine.quantities, other.quantities) or quantities.unmatched(
@@ -128,7 +137,7 @@ def _alone(some: list[str], own: list[str], others: list[str]) -> list[str]:
     )
 
 
-def _ordered(mine: Facts, other: Facts) -> tuple[Facts, Facts]:
+def ordered(mine: Facts, other: Facts) -> tuple[Facts, Facts]:
     """Both in an order that depends on nothing but themselves; their words decide for nearly all, and most cheaply."""
     if mine.clauses != other.clauses:
         return (mine, other) if mine.clauses < other.clauses else (other, mine)
@@ -146,19 +155,24 @@ def overlap(mine: frozenset[str], other: frozenset[str]) -> float:
     return len(mine & other) / both if both else 0.0
 
 
-def _fields(mine: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]]) -> str:
+def fields_differ(mine: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]]) -> str:
+    """The first field that both have and that is not equal, in words; empty if there is none."""
     here, there = dict(mine), dict(other)
     return next((f"{name} differs" for name in sorted(here.keys() & there.keys()) if here[name] != there[name]), "")
 
 
-def _difference(
+def names_differ(
     mine: frozenset[str], other: frozenset[str], my_words: frozenset[str], their_words: frozenset[str]
 ) -> str:
-    here, there = sorted(mine - their_words), sorted(other - my_words)
+    """Names of each text that the other says nowhere, in words; empty if one of them names no more than the other says."""
+    if mine <= their_words or other <= my_words:
+        return ""
+    here = sorted(each for each in mine if not mentions.is_said(each, their_words))
+    there = sorted(each for each in other if not mentions.is_said(each, my_words))
     return f"{here[0]} is not {there[0]}" if here and there else ""
 
 
-def _turned(mine: Facts, other: Facts) -> str:
+def turned(mine: Facts, other: Facts) -> str:
     """The same words in the same places but for a few that were exchanged; whole phrases may move, and the voice may change."""
     here = [word for clause in mine.clauses for word in clause]
     there = [word for clause in other.clauses for word in clause]

@@ -35,6 +35,13 @@ _KINDS = re.compile(
     r"([A-Z]\w+|[a-z]\w*(?:-\w+)+|[a-z]\w*[a-rt-z])(?![\w-])"
 )
 _SENTENCE = re.compile(r"(?:^|[.!?:;]\s+|\n\s*[-*•]?\s*)\W*$")
+_SPAN = re.compile(r"`[.-]{0,2}(\w[\w.-]*)`")
+_SHORT = 3
+_MONTHS = {
+    short: month
+    for month in "january february march april june july august september october november december".split()
+    for short in (month[:3], month[:4])
+}
 _PARTS = re.compile(r"[^\W_]+", re.UNICODE)
 
 
@@ -67,6 +74,30 @@ def named(text: str) -> frozenset[str]:
     return frozenset(match[1].lower() for match in _KINDS.finditer(text) if match[1].lower() not in STOP)
 
 
+def spans(text: str) -> frozenset[str]:
+    """What is marked as code, if it is one word, in lower case."""
+    return frozenset(match[1].lower() for match in _SPAN.finditer(text))
+
+
+def is_said(name: str, words: frozenset[str]) -> bool:
+    """Whether a name in lower case is among the words, as it is, or as one of several, as an owner, as a short month."""
+    return bool(_forms(name) & words) or any(not _forms(each).isdisjoint(_forms(name)) for each in words)
+
+
+def unabridged(names: frozenset[str], words: frozenset[str]) -> frozenset[str]:
+    """The names that no word may be short for, and that are short for none: Postgres and PostgreSQL are, as Java and JavaScript."""
+    return frozenset(
+        name
+        for name in names
+        if not any(each.startswith(name) or name.startswith(each) for each in words if len(each) >= _SHORT)
+    )
+
+
+def _forms(name: str) -> frozenset[str]:
+    bare = name.removesuffix("'s").removesuffix("’s")
+    return frozenset((bare, bare.removesuffix("s"), _MONTHS.get(bare, bare)))
+
+
 def disagreement(
     mine: Iterable[str], others: Iterable[str], my_words: frozenset[str], their_words: frozenset[str]
 ) -> str:
@@ -79,12 +110,18 @@ def disagreement(
 
 def _has(name: str, names: frozenset[str], plain_words: frozenset[str]) -> bool:
     """A path is the same as its own last parts; an identifier is the same as its parts said as words."""
-    if name in names or any(_ends(name, other) or _ends(other, name) for other in names):
+    if any(_bare(name) == _bare(other) or _ends(name, other) or _ends(other, name) for other in names):
         return True
     parts = [part.lower() for part in _PARTS.findall(name)]
     if any(set(parts) <= {part.lower() for part in _PARTS.findall(other)} for other in names):
         return True
     return "/" not in name and len(parts) > 0 and set(parts) <= plain_words
+
+
+def _bare(name: str) -> str:
+    """A name without the plural of a class, the first zero of a time of day, or the sign of the folder that one is in."""
+    name = name.removesuffix("s") if name[:1].isupper() and name.isalpha() else name
+    return name.removeprefix("./").lstrip("0") or name
 
 
 def _ends(long: str, short: str) -> bool:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+
+from agent_fleet.aggregate import numerals
 
 _SCALES: dict[str, dict[str, float]] = {
     "time": {
@@ -37,16 +39,13 @@ UNITS = {
     for names, scale in scales.items()
     for name in names.split()
 }
-_SMALL = (
-    "zero two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
-    "nineteen twenty"
-).split()
-_SPELLED = {word: 0 if word == "zero" else place + 1 for place, word in enumerate(_SMALL)} | {"once": 1, "twice": 2}
-_ORDINALS = {
+_SPELLED = {word: number for word, number in numerals.SMALL.items() if word != "one"} | {"once": 1, "twice": 2}
+_ROOM = Fraction(1, 20)  # within which what was reckoned, or told by a rounded measure, is the same
+ORDINALS = {
     word: str(place + 2)
     for place, word in enumerate("second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split())
 }
-_PLACE = re.compile(rf"(?<![\w-])(?:({'|'.join(_ORDINALS)})|(\d+)(?:st|nd|rd|th))(?![\w-])", re.I)
+_PLACE = re.compile(rf"(?<![\w-])(?<!\d )(?:({'|'.join(ORDINALS)})|(\d+)(?:st|nd|rd|th))(?![\w-])", re.I)
 _MONTHS = "january february march april may june july august september october november december".split()
 _MONTH = "|".join(_MONTHS)
 _ISO = re.compile(r"(?<![\w.-])(\d{4})-(\d{2})-(\d{2})(?![\w-])")
@@ -68,14 +67,26 @@ _WORDS = re.compile(rf"(?<![\w-])({'|'.join(_SPELLED)})(?:[\s-]([a-z]+))?(?![\w-
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number, a date or a version. `value` is in the dimension's base unit; `raw` is what was written."""
+    """A number, a date or a version. `value` is in the dimension's base unit; `raw` is what was written.
+
+    `thing` is the word after a number without a unit. What is `about` was reckoned, and agrees with what is near it.
+    """
 
     raw: str
     dimension: str = ""
     value: Fraction | None = None
+    thing: str = field(default="", compare=False)
+    about: bool = False
+
+    @property
+    def number(self) -> Fraction | None:
+        """The value in the base unit, or as it was written where there is no unit; None for a date or a version."""
+        return Fraction(self.raw) if self.value is None and self.dimension in ("", "place") else self.value
 
     def agrees(self, other: Quantity) -> bool:
         """Whether both can be the same: equal in the base unit, or as written where one of them names no unit."""
+        if self.about or other.about:
+            return self.dimension == other.dimension and self._is_near(other)
         if self.dimension and other.dimension:
             return (
                 self.dimension == other.dimension
@@ -84,8 +95,15 @@ class Quantity:
             )
         return self.raw == other.raw
 
+    def _is_near(self, other: Quantity) -> bool:
+        mine, theirs = self.number, other.number
+        if mine is None or theirs is None:
+            return False
+        room = 1 if self.dimension == "share" else max(abs(mine), abs(theirs)) * _ROOM
+        return abs(mine - theirs) <= room
+
     def __str__(self) -> str:
-        return f"{self.raw} {self.dimension}".strip()
+        return f"{self.raw or f'{float(self.value or 0):g}'} {self.dimension}".strip()
 
 
 def quantities(text: str) -> tuple[frozenset[Quantity], str]:
@@ -99,11 +117,12 @@ def quantities(text: str) -> tuple[frozenset[Quantity], str]:
         text = pattern.sub(" ", text)
     found.update(Quantity(match[1].lower(), "version") for match in _VERSION.finditer(text))
     text = _VERSION.sub(" ", text)
-    found.update(_numbers(text))
+    said = numerals.digits(text, frozenset(UNITS))
+    found.update(_numbers(said))
     found.update(
-        Quantity(_ORDINALS[match[1].lower()] if match[1] else match[2], "place") for match in _PLACE.finditer(text)
+        Quantity(ORDINALS[match[1].lower()] if match[1] else match[2], "place") for match in _PLACE.finditer(said)
     )
-    for match in _WORDS.finditer(_ONCE.sub(" ", text)):
+    for match in _WORDS.finditer(_ONCE.sub(" ", said)):
         found.add(_quantity(Fraction(_SPELLED[match[1].lower()]), (match[2] or "").lower()))
     return frozenset(found), text
 
@@ -140,6 +159,6 @@ def _quantity(value: Fraction, unit: str) -> Quantity:
     raw = str(value)
     known = UNITS.get(unit) or UNITS.get(unit.removesuffix("s")) if unit else None
     if known is None:
-        return Quantity(raw)
+        return Quantity(raw, thing=unit)
     dimension, scale = known
     return Quantity(raw, dimension, value * scale)
