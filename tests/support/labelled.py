@@ -33,6 +33,11 @@ class Figures(NamedTuple):
         """The wrong pairs that nobody may join: opposites, other numbers, another direction."""
         return [pair for pair in self.wrong if {row.kind for row in pair} & HARD]
 
+    @staticmethod
+    def families(pairs: list[tuple[Labelled, Labelled]]) -> list[str]:
+        """Where pairs are from: what a failing test may print of texts that nobody is to look at."""
+        return sorted({row.family for pair in pairs for row in pair})
+
 
 def labelled(part: str) -> list[Labelled]:
     lines = (DATA / f"duplicates-{part}.jsonl").read_text(encoding="utf-8").splitlines()
@@ -40,7 +45,11 @@ def labelled(part: str) -> list[Labelled]:
 
 
 def figures(
-    part: str, embedder: Embedder | None, bounds: Bounds, sets: str = "", arbiter: Arbiter | None = None
+    part: str,
+    embedder: Embedder | None,
+    bounds: Bounds,
+    sets: str | tuple[str, ...] = "",
+    arbiter: Arbiter | None = None,
 ) -> Figures:
     rows = [row for row in labelled(part) if row.family.startswith(sets)]
     found = group([Sample(f"{place:04}", row.text) for place, row in enumerate(rows)], bounds, embedder, arbiter)
