@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import random
+from itertools import combinations
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_fleet.aggregate.contradiction import certain, suspicion
-from agent_fleet.aggregate.facts import FactReader, doubt, veto
+from agent_fleet.aggregate.contradiction import certain, frame_of, suspicion
+from agent_fleet.aggregate.facts import FactReader, Facts, doubt, overlap, veto
 from agent_fleet.aggregate.numerals import digits
 from agent_fleet.aggregate.quantities import UNITS
-from support.labelled import HARD, labelled
+from support.labelled import HARD, Labelled, freely, labelled
 
 READER = FactReader()
 
@@ -150,3 +153,28 @@ def test_on_the_tuning_part_what_is_certain_costs_no_true_pair_and_finds_nearly_
     assert true > 1000
     assert hit <= 0.01 * true
     assert all(hits >= 0.8 * pairs for pairs, hits in found.values()), found
+
+
+SUBJECTS = ("services", "security", "research", "measurement", "interfaces")
+
+
+def test_of_freely_worded_texts_what_is_certain_takes_hardly_a_true_pair_and_most_numbers_in_one_sentence() -> None:
+    true = hit = numbers = found = 0
+    for rows in map(freely, SUBJECTS):
+        families: dict[str, list[tuple[Labelled, Facts]]] = {}
+        for row in rows:
+            families.setdefault(row.family, [])
+        drawn = set(random.Random(20).sample(sorted(families), 120))
+        for row in rows:
+            if row.family in drawn:
+                families[row.family].append((row, READER.read(row.text)))
+        for (one, mine), (two, other) in (pair for each in families.values() for pair in combinations(each, 2)):
+            sure = bool(certain(mine, other))
+            if one.cluster == two.cluster:
+                true, hit = true + 1, hit + sure
+            elif (one.kind, two.kind) == ("base", "number") and overlap(frame_of(mine), frame_of(other)) >= 0.6:
+                numbers, found = numbers + 1, found + sure
+    assert true > 3000
+    assert numbers > 200
+    assert hit <= 0.01 * true
+    assert found >= 0.85 * numbers

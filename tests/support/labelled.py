@@ -62,3 +62,17 @@ def figures(
         if merged and not same:
             wrong.append((rows[one], rows[two]))
     return Figures(right / (right + len(wrong)), right / (right + missed), wrong)
+
+
+def freely(name: str) -> list[Labelled]:
+    """The freely worded texts on one subject: blocks of lines, of which each names its cluster and the first of one its kind."""
+    rows: list[Labelled] = []
+    kinds: dict[str, str] = {}
+    for family, block in enumerate((DATA / "free" / f"{name}.txt").read_text(encoding="utf-8").split("\n\n")):
+        kinds.clear()
+        for line in block.splitlines():
+            mark, _, text = line.partition(" ")
+            letter, _, kind = mark.partition(":")
+            kinds.setdefault(letter, kind or "base")
+            rows.append(Labelled(text, f"{name}-{family}-{letter}", f"{name}-{family}", kinds[letter]))
+    return rows

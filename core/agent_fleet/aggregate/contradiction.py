@@ -28,7 +28,7 @@ def certain(mine: Facts, other: Facts) -> str:
     if mine is other:
         return ""
     first, second = ordered(mine, other)
-    frame = overlap(_frame(first), _frame(second))
+    frame = overlap(frame_of(first), frame_of(second))
     return (
         fields_differ(first.fields, second.fields)
         or _numbers(first, second, frame)
@@ -39,11 +39,12 @@ def certain(mine: Facts, other: Facts) -> str:
 
 def suspicion(mine: Facts, other: Facts) -> str:
     """What speaks against it that they are the same, in words, where they are near enough for it to mean anything. Symmetric."""
-    near = mine is not other and overlap(_frame(mine), _frame(other)) >= _RELATED
+    near = mine is not other and overlap(frame_of(mine), frame_of(other)) >= _RELATED
     return (veto(mine, other) or doubt(mine, other)) if near else ""
 
 
-def _frame(facts: Facts) -> frozenset[str]:
+def frame_of(facts: Facts) -> frozenset[str]:
+    """The stems of a text without its numbers: what its values are said about."""
     return frozenset(root for root in facts.stems if not quantities.is_number(root) and not any(map(str.isdigit, root)))
 
 
