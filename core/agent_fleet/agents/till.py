@@ -1,8 +1,9 @@
 """Money while calls are made: nothing is begun whose price could pass what the run, its deployment or the day may cost.
 
 A call is bounded from above before it: by what is sent and the most that may come back. The bound is set aside, where all processes
-see it, until the call is over; then what it really cost takes its place. A call that would fit but for what others have set aside
-waits for them. Many calls are set aside in one exchange: while one is under way, the next are gathered.
+see it, until the call is over; then what it really cost takes its place. A call that would fit but for what is set aside for
+others, of this process or of any, waits for them. Many calls are set aside in one exchange: while one is under way, the next are
+gathered.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Fund(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What of a fund is left: `now`, and `later`, should everything that is staked by others come to nothing."""
+    """What of a fund is left: `now`, and `later`, should everything that is staked come to nothing."""
 
     fund: Fund
     now: float

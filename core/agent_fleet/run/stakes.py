@@ -42,7 +42,8 @@ class Ask(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The amounts that were granted, and `why` the next one was not; `waits` says that others may yet leave enough for it."""
+    """The amounts that were granted, and `why` the next one was not; `waits` says that what is on its way, calls of the asker's own
+    too, may yet leave enough for it."""
 
     granted: tuple[float, ...]
     why: str = ""
@@ -147,13 +148,14 @@ class Stakes:
             found = room(fund, sums.money.known, held.values())
             if amount <= found.now:
                 continue
-            others = any(
-                each.staked > 0 and each.lives and fund.covers(each) for name, each in held.items() if name != ask.name
-            )
+            pending = [name for name, each in held.items() if each.staked > 0 and each.lives and fund.covers(each)]
+            others = any(name != ask.name for name in pending)
             if ask.alone and not others and found.now > 0:
                 left = min(left, found.now)
                 continue
-            waits = others and (found.later > 0 if ask.alone else amount <= found.later)
+            # calls of its own come to an end like those of others; what an attempt was given ends only with the attempt
+            may_end = bool(pending) if ask.holding.kind == "calls" else others
+            waits = may_end and (found.later > 0 if ask.alone else amount <= found.later)
             return Reply((), _short(found, amount, waits=waits), waits, fund)
         return Reply((left,))
 
