@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from hypothesis import strategies as st
 
 from agent_fleet.deploy import answers, inputs, telling
 from agent_fleet.deploy.contract import Contract
+from agent_fleet.deploy.contract import read as read_contract
 from agent_fleet.deploy.objects import objects
 from agent_fleet.deploy.orders import Order, remainder
 from agent_fleet.deploy.values import Item
@@ -50,6 +54,7 @@ def test_the_forms_of_an_input() -> None:
     assert [item.value for item in inputs.parse(b"\xef\xbb\xbfa\r\n\r\n  b \r\n").items] == ["a", "b"]
     assert inputs.parse(b'{"a": 1}\n[2]\n').items[1].value == [2]
     assert inputs.parse(b"{not json}\n").items[0].value == "{not json}"
+    assert [item.value for item in inputs.parse(b"a\rb\r\rc").items] == ["a", "b", "c"]
     rows = inputs.parse(b'name,why\n"a, b","two\nlines"\n\n', "csv").items
     assert [row.value for row in rows] == [{"name": "a, b", "why": "two\nlines"}]
 
@@ -81,11 +86,45 @@ def test_an_input_that_cannot_be_read_names_what_is_wrong(data: bytes, form: Any
         ({"$ref": "https://example.com/schema"}, "which nothing here fetches"),
         ({"properties": {"a": {"$ref": "file:///etc/passwd"}}}, "which nothing here fetches"),
         ({"description": "x" * 200_000}, "longer"),
+        ({"items": {"$ref": "#/$defs/page"}, "$defs": {"pages": {}}}, "'#/\\$defs/page', which is not in it"),
+        ({"$ref": "#page"}, "'#page', which is not in it"),
+        ({"$ref": "#"}, "refers to itself without end"),
     ],
 )
 def test_a_contract_that_is_none_is_refused(schema: dict[str, Any], said: str) -> None:
     with pytest.raises(FleetError, match=said):
         Contract(schema)
+
+
+def test_references_that_a_contract_keeps_are_no_fault() -> None:
+    inner = {"$id": "https://example.com/page", "$ref": "#/$defs/word", "$defs": {"word": {"type": "string"}}}
+    assert Contract({"items": inner}).fault([3]) == "0: 3 is not of type 'string'"
+    assert Contract({"items": {"$ref": "#w"}, "$defs": {"word": {"$anchor": "w", "type": "string"}}}).fault(["a"]) == ""
+    assert Contract({"$schema": "http://json-schema.org/draft-07/schema#", "enum": [{"$ref": "#/no"}]}).fault(3)
+
+
+@pytest.mark.parametrize("by", ["link", "pipe"])
+def test_a_file_that_was_named_is_read_as_every_program_reads_it(tmp_path: Path, by: str) -> None:
+    data, named = json.dumps({"type": "string"}).encode(), tmp_path / "named.json"
+    if by == "link":
+        (tmp_path / "real").write_bytes(data)
+        named.symlink_to("real")
+        assert read_contract(str(named)).fault(3)
+        assert len(inputs.read_file(str(named), "lines").items) == 1
+        return
+    os.mkfifo(named)
+    with ThreadPoolExecutor() as pool:
+        pool.submit(named.write_bytes, data)
+        assert read_contract(str(named)).fault(3)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("/dev/null", "neither a file nor a pipe"), (".", "directory"), ("\0", "no name")]
+)
+def test_what_is_no_file_is_refused_in_a_sentence(name: str, said: str) -> None:
+    with pytest.raises(FleetError, match=said) as caught:
+        inputs.read_file(name)
+    assert caught.value.code == "bad_input"
 
 
 def test_a_contract_that_refers_to_itself_ends() -> None:

@@ -8,11 +8,10 @@ from typing import Any
 
 import click
 
+from agent_fleet import document
 from agent_fleet.commands import Shared, command
 from agent_fleet.commands.add import given, habits, warn_of_wishes
-from agent_fleet.errors import FleetError
 from agent_fleet.queue import batch, intake, names
-from agent_fleet.queue.store import BadFileError, read_bytes
 
 
 @command(
@@ -43,11 +42,4 @@ def command_line(shared: Shared, file: str, **options: Any) -> None:
 def _read(file: str) -> bytes:
     if file == "-":
         return sys.stdin.buffer.read() if sys.stdin else b""
-    try:
-        return read_bytes(file, 1 << 34)
-    except FileNotFoundError:
-        raise FleetError("not_found", f"there is no file {file}", hint="name a file, or - for standard input") from None
-    except BadFileError as error:
-        raise FleetError(
-            "bad_input", f"cannot read {file}: {error}", hint="name a text file, or - for standard input"
-        ) from None
+    return document.read(file, 1 << 34, what="a text file, or - for standard input")

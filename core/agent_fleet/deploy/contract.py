@@ -7,11 +7,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from agent_fleet import document
 from agent_fleet.aggregate.validation import is_empty
 from agent_fleet.errors import FleetError
-from agent_fleet.queue.files import BadFileError, read_json
 
 _LONGEST = 100_000
+_MOST_BYTES = 1 << 26
 _DEEPEST = 100  # levels of lists and objects in a value
 
 # what one who checks an answer of another returns for it
@@ -46,7 +47,14 @@ class Contract:
             kind.check_schema(self.schema)
         except exceptions.SchemaError as error:
             raise _bad(f"is no JSON Schema: {error.message[:200]}") from None
+        fault = _dangling(self.schema)
+        if fault:
+            raise _bad(fault)
         self._validator = kind(self.schema, registry=Registry())
+        try:
+            self._validator.is_valid(None)
+        except RecursionError:
+            raise _bad("refers to itself without end") from None
 
     def fault(self, value: Any) -> str:
         """What is wrong with a value, in one line; an empty text if nothing is. Only a schema can allow an empty one."""
@@ -70,12 +78,14 @@ class Contract:
 
 def read(path: str) -> Contract:
     """The contract in a file. Raises FleetError."""
+    data = document.read(path, _MOST_BYTES, what="a file with a JSON Schema")
     try:
-        return Contract(read_json(path))
-    except FileNotFoundError:
-        raise FleetError("not_found", f"there is no file {path}", hint="name a file with a JSON Schema") from None
-    except BadFileError as error:
-        raise FleetError("bad_input", f"cannot read {path}: {error}", hint="give a JSON Schema") from None
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        raise _bad(f"in {path} is not JSON, or cut short") from None
+    if not isinstance(found, dict):
+        raise _bad(f"in {path} is not a JSON object")
+    return Contract(found)
 
 
 def _unfit(value: Any) -> str:
@@ -103,6 +113,30 @@ def _references(schema: Any) -> list[str]:
         elif isinstance(each, list):
             stack += each
     return found
+
+
+def _dangling(schema: Mapping[str, Any]) -> str:
+    """What is wrong with a reference that leads nowhere: no answer could be held to it. The empty text if there is none."""
+    from referencing import Registry, Resource
+    from referencing.exceptions import CannotDetermineSpecification, Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    try:
+        whole: Resource[Any] = Resource.from_contents(schema, default_specification=DRAFT202012)
+    except CannotDetermineSpecification:
+        return ""  # a dialect of its own is held to 2020-12, which is not known to say what its references mean
+    registry: Registry[Any] = Registry().with_resource(whole.id() or "", whole)
+    stack = [(whole, registry.resolver(whole.id() or ""))]
+    while stack:
+        each, resolver = stack.pop()
+        told = each.contents if isinstance(each.contents, Mapping) else {}
+        for reference in (told[name] for name in ("$ref", "$dynamicRef") if isinstance(told.get(name), str)):
+            try:
+                resolver.lookup(reference)
+            except Unresolvable:
+                return f"refers to {reference[:200]!r}, which is not in it"
+        stack += [(inner, resolver.in_subresource(inner)) for inner in each.subresources()]
+    return ""
 
 
 def _bad(what: str) -> FleetError:

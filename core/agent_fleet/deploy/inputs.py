@@ -9,10 +9,9 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from agent_fleet import git
+from agent_fleet import document, git
 from agent_fleet.deploy.values import Item
 from agent_fleet.errors import FleetError
-from agent_fleet.queue.files import BadFileError, read_bytes
 
 Form = Literal["lines", "csv", "jsonl"]
 
@@ -33,12 +32,7 @@ class Input(NamedTuple):
 
 def read_file(path: str, form: Form | None = None) -> Input:
     """The items of a file; its ending decides the form if none is given. Raises FleetError."""
-    try:
-        data = read_bytes(path, _MOST_BYTES)
-    except FileNotFoundError:
-        raise FleetError("not_found", f"there is no file {path}", hint="name a file, or - for standard input") from None
-    except BadFileError as error:
-        raise FleetError("bad_input", f"cannot read {path}: {error}", hint="name a text file") from None
+    data = document.read(path, _MOST_BYTES, what="a text file, or - for standard input")
     ending = os.path.splitext(path)[1].lower()
     return parse(data, form or _EXTENSIONS.get(ending), separator="\t" if ending == ".tsv" else ",")
 
@@ -116,7 +110,7 @@ def tracked(root: str, below: str = ".") -> Input:
 
 
 def _lines(text: str, *, as_json: bool) -> Iterator[Any]:
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(io.StringIO(text, newline=None), 1):
         if not line.strip():
             continue
         if not as_json:
