@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -22,6 +23,10 @@ def test_a_thousand_inputs_are_covered_once_by_a_hundred_agents_in_one_process(t
         assert {item["input"]: item["value"] for item in report["items"]} == {line: line[::-1] for line in lines}
         assert server.calls == 100, "each part is paid for once"
         assert report["money"]["known"] > 0
+        sheets = {Path(file).suffix: Path(file).read_text() for file in report["files"]}
+        assert json.loads(sheets[".json"])["cost"] == {"tokens": report["tokens"], "money": report["money"]}
+        said = f"cost: used {report['tokens']:,} tokens; money: {report['money']['known']:.4f} US dollars"
+        assert all(said in sheets[form].replace("\\", "") for form in (".md", ".html"))
         assert lab.json("cost", "--run", "d1")["total"]["tokens"]["total"] == report["tokens"] > 0
         assert lab.state(other) == "inbox"
         assert lab.is_clean()

@@ -36,6 +36,7 @@ def test_a_deployment_ends_with_a_report_in_three_forms(tmp_path: Path) -> None:
     files = {Path(file).name: Path(file).read_text() for file in told["files"]}
     assert set(files) == {"report.json", "report.md", "report.html"}
     assert len(json.loads(files["report.json"])["entries"]) == 2
+    assert json.loads(files["report.json"])["cost"] == {"tokens": None, "money": None}, "what nobody told is unknown"
     assert "<script>" not in files["report.html"]
     for page in (files["report.md"].replace("\\", ""), files["report.html"]):
         assert page.index("fail one: unreachable, no answer") < page.index("elttob · t")

@@ -71,6 +71,8 @@ def test_it_finds_a_pool_that_returns_a_fifth_of_wrong_answers(tmp_path: Path) -
         page = lab.fleet("report", "d1").out
         assert f"check by anthropic {OTHER}: failed" in page
         assert "95% confidence" in page
+        sheet = (lab.dir / "deployments" / "d1" / "report.md").read_text()
+        assert sheet.index("Wrong, by the check") < sheet.index("## items"), "what is wrong is told before all answers"
         again = lab.json("resume-run", "d1", *ROOM, status=1)
         assert again["verification"]["opinions"] == check["opinions"]
         assert server.calls == 30 + len(orders)

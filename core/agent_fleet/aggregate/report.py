@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from agent_fleet.aggregate.coverage import Coverage, Gap
 from agent_fleet.aggregate.outputs import Output
@@ -63,6 +64,14 @@ class Rate:
         return self.linked / self.answers if self.answers else 0.0
 
 
+class Cost(NamedTuple):
+    """What all of it has cost: in words, as tokens, and as an amount with its basis, as in the ledger; None if unknown."""
+
+    said: str
+    tokens: int | None
+    money: Mapping[str, Any] | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """What somebody said, named in `by`, who was asked of `asked` pairs whether they say the same; of `unsure` ones nothing valid
@@ -82,7 +91,8 @@ class Judgement:
 class Report:
     """A whole run. `output` gives the answer of a key; `asked_about` counts all questions, of which the strongest are listed;
     `compared` says by what answers were linked, with the name and version of the model; `judged` what was said by who was asked
-    (None: nobody). `gaps` are items without an answer, of `lacking` in all; `name` says for a person what an item is.
+    (None: nobody). `gaps` are items without an answer, of `lacking` in all; `name` says for a person what an item is. `cost` is
+    None where nobody counts it.
     """
 
     title: str
@@ -102,6 +112,7 @@ class Report:
     lacking: int = 0
     name: Callable[[str], str] = str
     judged: Judgement | None = None
+    cost: Cost | None = None
 
 
 def verdict(coverage: Coverage, verification: Verification, least: float) -> tuple[str, bool]:

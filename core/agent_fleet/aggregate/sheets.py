@@ -38,14 +38,14 @@ def write_json(report: Report, file: TextIO) -> None:
 
 
 def write_markdown(report: Report, file: TextIO) -> None:
-    """A page for reading: coverage, verdict, check, rates, then the entries by category."""
+    """A page for reading: coverage, verdict, check, cost, rates, what is lacking or wrong, then the entries by category."""
     file.write(f"# {_inline(report.title)}\n\n**{_inline(report.verdict)}**\n\n")
     file.writelines(f"- {_inline(name)}: {_inline(value)}\n" for name, value in _summary(report))
     if report.rates:
         file.write("\n| kind | answers | said again | share |\n|---|---:|---:|---:|\n")
         for kind, rate in report.rates.items():
             file.write(f"| {_inline(kind or 'none')} | {rate.answers} | {rate.linked} | {rate.share:.0%} |\n")
-    _markdown_lists(_gaps(report), file)
+    _markdown_lists(_faults(report), file)
     for category, entries in itertools.groupby(report.entries, key=lambda entry: entry.category):
         file.write(f"\n## {_inline(category or 'Answers')}\n")
         for entry in entries:
@@ -73,7 +73,7 @@ def write_html(report: Report, file: TextIO) -> None:
             cells = (_escaped(kind or "none"), str(rate.answers), str(rate.linked), f"{rate.share:.0%}")
             file.write("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>\n")
         file.write("</table>\n")
-    _html_lists(_gaps(report), file)
+    _html_lists(_faults(report), file)
     for category, entries in itertools.groupby(report.entries, key=lambda entry: entry.category):
         file.write(f"<h2>{_escaped(category or 'Answers')}</h2>\n")
         for entry in entries:
@@ -115,6 +115,7 @@ def _figures(report: Report) -> dict[str, Any]:
             for name in ("standing", "population", "checked", "wrong", "unknown", "rate", "least", "most", "confidence")
         }
         | ({"allowed": check.allowed, **asdict(check.terms)} if check.terms else {}),
+        "cost": None if report.cost is None else {"tokens": report.cost.tokens, "money": report.cost.money},
         "duplicates": {
             kind: {"answers": rate.answers, "linked": rate.linked, "share": round(rate.share, 4)}
             for kind, rate in report.rates.items()
@@ -162,6 +163,8 @@ def _summary(report: Report) -> Iterator[tuple[str, str]]:
         )
     if check.terms is not None:
         yield "the sample", promise(check)
+    if report.cost is not None:
+        yield "cost", report.cost.said
     yield "findings", f"{len(report.entries):,} from {sum(rate.answers for rate in report.rates.values()):,} answers"
     yield "compared by", report.compared
     if report.judged is not None:
@@ -179,8 +182,8 @@ def judged(found: Judgement) -> str:
     return told + (f"; {found.left:,} were not asked about: {found.why}" if found.left else "")
 
 
-def _gaps(report: Report) -> Iterator[tuple[str, list[str]]]:
-    """What has no answer, which is told before what has one."""
+def _faults(report: Report) -> Iterator[tuple[str, list[str]]]:
+    """What has no answer and which answers are wrong, which is told before all answers."""
     if report.gaps:
         rows = [
             f"{report.name(gap.item)}: {gap.became}{f', {line(gap.why, _SHOWN)}' if gap.why else ''}"
@@ -188,6 +191,9 @@ def _gaps(report: Report) -> Iterator[tuple[str, list[str]]]:
         ]
         rest = report.lacking - len(rows)
         yield "Without an answer", rows + [f"and {rest:,} more"] * bool(rest)
+    wrong = [opinion for opinion in report.verification.opinions if opinion.right is False]
+    if wrong:
+        yield "Wrong, by the check", [f"{_of(report, each.key)}: {line(each.why, _SHOWN)}" for each in wrong]
 
 
 def _lists(report: Report) -> Iterator[tuple[str, list[str]]]:
@@ -201,9 +207,6 @@ def _lists(report: Report) -> Iterator[tuple[str, list[str]]]:
                 for q in report.questions
             ],
         )
-    wrong = [opinion for opinion in report.verification.opinions if opinion.right is False]
-    if wrong:
-        yield "Wrong, by the check", [f"{_of(report, each.key)}: {line(each.why, _SHOWN)}" for each in wrong]
     if report.refused:
         yield "Kept aside", [f"{each.key}: {each.why}" for each in report.refused]
 

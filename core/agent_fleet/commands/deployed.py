@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from agent_fleet import paths, routing
 from agent_fleet.agents.dialect import Speaks
+from agent_fleet.aggregate.report import Cost
 from agent_fleet.aggregate.sampling import plan
 from agent_fleet.aggregate.sheets import judged
 from agent_fleet.aggregate.verification import Verification, promise
@@ -96,6 +97,7 @@ def tell(shared: Shared, deployment: Deployment, done: Work | None = None) -> in
     by = comparison.comparison(shared.plugins, shared.config)
     report = assembly.assemble(deployment, found, given, by, _referee(shared, deployment, by, covered))
     cost = spent(shared.queue, table, deployment)
+    report = replace(report, cost=Cost(used(cost), *_amounts(cost)))
     verified = deployment.second is None or report.verification.standing == "passed"
     files = assembly.keep(shared.queue, deployment, report)
     answers, linked = (sum(getattr(rate, name) for rate in report.rates.values()) for name in ("answers", "linked"))
@@ -128,6 +130,7 @@ def payload(
     deployment: Deployment, covered: Coverage, found: list[Fate], cost: Tally, *, whole: bool
 ) -> dict[str, Any]:
     """The answer for programs."""
+    tokens, money = _amounts(cost)
     return {
         "run": deployment.id,
         "task": deployment.instruction,
@@ -142,8 +145,8 @@ def payload(
         },
         "repeated": sum(deployment.repeated.values()),
         "notes": list(deployment.notes),
-        "tokens": None if cost.is_unknown else cost.usage.tokens,
-        "money": None if cost.is_unknown else cost.money.as_record(),
+        "tokens": tokens,
+        "money": money,
         "items": [_item(fate) for fate in found],
     }
 
@@ -153,13 +156,17 @@ def _escalated(queue: Queue, table: Table, steps: Sequence[escalation.Step]) -> 
     found = []
     for step in steps:
         cost = tally(entry for entry in entries(queue, table) if entry.task in step.tasks)
-        money = None if cost.is_unknown else cost.money.as_record()
-        tokens = None if cost.is_unknown else cost.usage.tokens
+        tokens, money = _amounts(cost)
         found.append(
             {"from": step.below, "to": step.tier, "items": step.items, "answered": step.answered}
             | {"tasks": list(step.tasks), "tokens": tokens, "money": money}
         )
     return found
+
+
+def _amounts(cost: Tally) -> tuple[int | None, dict[str, Any] | None]:
+    """(tokens, money) for programs; None where nobody knows."""
+    return (None, None) if cost.is_unknown else (cost.usage.tokens, cost.money.as_record())
 
 
 def _climbs(steps: Sequence[dict[str, Any]]) -> list[str]:
