@@ -33,7 +33,7 @@ from agent_fleet.queue.store import Queue
 from agent_fleet.run import snapshot
 queue, config = Queue(sys.argv[1]), load("/", queue_dir="", environ={})
 sys.addaudithook(count)
-seen = snapshot.take(queue, config)
+seen = snapshot.take(queue, config, sys.argv[-1])
 print(json.dumps([dict(calls), seen]))
 """
 
@@ -68,7 +68,7 @@ def test_workers_walls_and_what_bounds_the_run_are_seen_while_it_is_on(site: Sit
         text = site.fleet("watch").out
         future = time.time() + 86400
         os.utime(log, (future, future))
-        stepped = snapshot.take(site.queue(), load("/", queue_dir="", environ={}), now=time.time() - 7200)
+        stepped = snapshot.take(site.queue(), load("/", queue_dir="", environ={}), "/nowhere", now=time.time() - 7200)
         go.touch()
         driver.end()
 

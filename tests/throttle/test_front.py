@@ -227,6 +227,9 @@ def test_models_have_limits_of_their_own_and_one_cap_of_attempts(tmp_path: Path)
         with pytest.raises(FleetError) as raised:
             await throttles.of("n").acquire()
         assert raised.value.code == "refused"
+        assert raised.value.message.startswith(
+            "the run has made all of its 3 calls, and the last that failed met an error"
+        )
         throttles.close()
         assert [each.look().holders for each in every(str(tmp_path))] == [{}, {}]
 

@@ -17,10 +17,12 @@ from agent_fleet import identity
 from agent_fleet.accounts.vault import uptime
 from agent_fleet.errors import FleetError
 from agent_fleet.queue.lock import DirLock
+from agent_fleet.text import duration
 from agent_fleet.throttle import record
 from agent_fleet.throttle.attempts import PER_CALL, Attempts, cap
 from agent_fleet.throttle.pool import Grant, Pool, Report
 from agent_fleet.throttle.shared import Shared, every
+from agent_fleet.throttle.standing import Standing, standings
 from agent_fleet.throttle.terms import Observation, Terms
 
 TERMS = Terms()
@@ -56,6 +58,29 @@ def test_all_pools_are_found_by_their_names(tmp_path: Path) -> None:
     found = every(str(tmp_path))
     assert [(each.names["account"], each.names["model"]) for each in found] == names
     assert found[0].look().holders
+
+
+def test_a_person_sees_how_the_limits_stand_under_which_somebody_calls(tmp_path: Path) -> None:
+    state, me = str(tmp_path), identity.identity_of()
+    assert standings(state, TERMS) == []
+    ask(Shared(state, "a", "m"), "", 7, flying=3)
+    host, _, *rest = me.split(":")
+    ask(Shared(state, "b", "m"), ":".join([host, "1", *rest]) + "/dead", 7)
+    (one,) = standings(state, TERMS)
+    assert one == Standing("a", "m", 50, 50, 3, 4, None, (me,))
+    assert one.said == "calls of a to m: 3 on their way, 4 wait; 50 calls at once"
+    ask(Shared(state, "a", "m"), "", 7, Observation(uptime(), uptime(), "rate_limited", retry_after=90.0), flying=0)
+    (one,) = standings(state, TERMS)
+    assert one.closed is not None and 80 < one.closed < 92
+    assert (
+        one.said
+        == f"calls of a to m: 0 on their way, 7 wait; none begins after failures, one is to try in {duration(one.closed)}"
+    )
+    ask(Shared(state, "a", "n"), "", 7, *failed())
+    assert [(each.model, each.allowed, each.baseline) for each in standings(state, TERMS)] == [
+        ("m", 50, 50),
+        ("n", 40, 50),
+    ]
 
 
 @settings(deadline=None, max_examples=300)

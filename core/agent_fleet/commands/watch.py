@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agent_fleet import paths
 from agent_fleet.commands import Shared, command
 from agent_fleet.commands.finite import Finite
 from agent_fleet.run import fitness, snapshot
@@ -39,7 +40,7 @@ _WALLS = 8
 def command_line(shared: Shared, interval: float, once: bool) -> None:
     queue, config = shared.queue, shared.config
     if once or shared.format != "human" or sys.stdout is None or not sys.stdout.isatty():
-        seen = snapshot.take(queue, config)
+        seen = snapshot.take(queue, config, paths.state_dir(shared.environ))
         shared.emit(seen, lambda: plain(seen))
         return
     _live(shared, interval)
@@ -49,12 +50,12 @@ def _live(shared: Shared, interval: float) -> None:
     """Draw on the terminal's other screen until Ctrl-C or SIGTERM; either way the terminal is left as it was."""
     from rich.live import Live
 
-    before = signal.signal(signal.SIGTERM, _leave)
+    before, state = signal.signal(signal.SIGTERM, _leave), paths.state_dir(shared.environ)
     try:
         with Live(screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
             while True:
                 begun = time.monotonic()
-                live.update(drawn(snapshot.take(shared.queue, shared.config)), refresh=True)
+                live.update(drawn(snapshot.take(shared.queue, shared.config, state)), refresh=True)
                 time.sleep(max(interval, _SHARE * (time.monotonic() - begun)))
     except KeyboardInterrupt:
         pass
@@ -114,6 +115,7 @@ def _head(seen: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append((f"{count(seen['quarantined'], 'file')} could not be used; see quarantine/ in the queue", "red"))
     rows += [(_run(seen), "")]
     rows += [(_gate(gate), "magenta") for gate in seen["gates"]]
+    rows += [(line(each["said"], 140), "" if each["closed"] is None else "magenta") for each in seen["calls"]]
     rows += [(line(fitness.said(each), 140), "red") for each in seen["health"] if each["state"] != "in"]
     rows += [
         (line(fitness.said(each), 140), "")

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from agent_fleet import paths
 from agent_fleet.commands import Shared, command
 from agent_fleet.model import Task
 from agent_fleet.queue import holds, lease, records
@@ -21,6 +22,8 @@ from agent_fleet.run.outlook import Outlook, Wishes
 from agent_fleet.run.roster import Run
 from agent_fleet.run.spending import Spending
 from agent_fleet.text import count, duration, printable
+from agent_fleet.throttle.standing import standings
+from agent_fleet.throttle.terms import terms
 
 
 @command("why", help="Say why task ID waits, who works on it, or what became of it.")
@@ -76,7 +79,8 @@ def _active(shared: Shared, place: Place) -> list[dict[str, Any]]:
     found = [_reason("held", f"held by {who} under lease {place.generation}; it is {life}")]
     if verdict.why and verdict.alive is not True:
         found.append(_reason("owner", verdict.why))
-    return found
+    limits = standings(paths.state_dir(shared.environ), terms(shared.config)) if holder else []
+    return found + [_reason("calls", each.said) for each in limits if holder and holder.identity in each.processes]
 
 
 def _waiting(shared: Shared, task: str, place: Place) -> list[dict[str, Any]]:

@@ -22,6 +22,8 @@ from agent_fleet.queue.store import Queue
 from agent_fleet.run import fitness, logs, roster, turns
 from agent_fleet.run.gates import gates_of
 from agent_fleet.run.roster import Attempt
+from agent_fleet.throttle.standing import standings
+from agent_fleet.throttle.terms import terms
 
 WAITS: Final = "waits for you"
 _REDRAWN: Final = 5.0  # seconds that a session may go on drawing on its terminal after its turn has ended
@@ -31,8 +33,8 @@ _END: Final = 1 << 18  # bytes of the journal's end in which the last start is l
 _LIFE: Final = {True: "at work", False: "ended, not settled", None: "unknown"}
 
 
-def take(queue: Queue, config: Config, *, now: float | None = None) -> dict[str, Any]:
-    """The whole picture as plain data."""
+def take(queue: Queue, config: Config, state: str, *, now: float | None = None) -> dict[str, Any]:
+    """The whole picture as plain data. `state` is the state directory of the user, where limits lie that projects share."""
     now = time.time() if now is None else now
     board = boards.read(queue)
     alive = [(run, life) for run, life in roster.runs(queue) if life is not False]
@@ -53,6 +55,7 @@ def take(queue: Queue, config: Config, *, now: float | None = None) -> dict[str,
         "runs": [{"id": run.id, "alive": life} for run, life in alive],
         "bound_by": _bound_by(queue, [run.id for run, _ in alive], now),
         "gates": _gates(queue, config, now),
+        "calls": [{**each._asdict(), "said": each.said} for each in standings(state, terms(config))],
         "health": fitness.rows(queue, now=now),
         "lanes": lanes,
         "workers": workers,

@@ -22,7 +22,7 @@ from agent_fleet.errors import SHORTAGES, FleetError, from_os_error
 from agent_fleet.throttle import pool
 from agent_fleet.throttle.attempts import Attempts
 from agent_fleet.throttle.pool import Grant, Report
-from agent_fleet.throttle.terms import CONGESTED, Ending, Observation, Terms
+from agent_fleet.throttle.terms import CONGESTED, ERRORS, MEANT, Ending, Observation, Terms
 
 PATIENCE = 30.0  # seconds
 _RETRY = 0.004  # seconds
@@ -95,6 +95,7 @@ class Throttle:
     _timer: asyncio.TimerHandle | None = None
     _due: float = 0.0
     _stuck: float = 0.0
+    _fault: Ending | None = None
 
     @property
     def flying(self) -> int:
@@ -150,6 +151,7 @@ class Throttle:
             self._is_probing = False
         seen = Observation(permit.began, uptime(), ending, latency, retry_after, tokens, permit.is_probe)
         self._seen.append(seen)
+        self._fault = ending if ending in ERRORS else self._fault
         if self.attempts and ending == "ok":
             self.attempts.answered()
         if permit.is_probe or self._is_news(seen):
@@ -308,11 +310,15 @@ class Throttle:
             self._fail(
                 FleetError(
                     "refused",
-                    f"the run has made all of its {self.attempts.most} calls",
+                    f"the run has made all of its {self.attempts.most} calls{self._last_fault()}",
                     hint="look at why calls fail; throttle.attempts sets how many a run may make",
                 )
             )
         return found is not None
+
+    def _last_fault(self) -> str:
+        """What came of the last call of this process that failed, to be said behind a comma."""
+        return f", and the last that failed met {MEANT[self._fault]}" if self._fault else ""
 
     def _again(self, now: float, shortage: OSError | None = None) -> None:
         """Another process has the lock, or this one has too little of something, which calls that end may free: come back in some

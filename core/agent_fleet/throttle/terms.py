@@ -13,6 +13,13 @@ Ending = Literal[
 
 CONGESTED = frozenset(("rate_limited", "overloaded"))
 ERRORS = CONGESTED | {"server_error", "timeout", "broken"}
+MEANT: dict[Ending, str] = {
+    "rate_limited": "a limit on calls (429)",
+    "overloaded": "an overloaded server (503, 529)",
+    "server_error": "an error of the server (500 and above)",
+    "timeout": "no answer in time",
+    "broken": "no connection, or one that was cut",
+}
 # The server has answered, and what it said is about the request or the key: no sign of how busy it is.
 ANSWERED = frozenset(("ok", "refused", "auth"))
 
