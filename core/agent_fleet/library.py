@@ -17,7 +17,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -112,8 +113,11 @@ class Fleet:
             shared.close()
 
     def dispatch(self, job: Deployment | str, *, force: bool = False, stagger: float | None = None) -> Found:
-        """Work a draft, or go on with the deployment of that name, until nothing of it is due."""
-        return asyncio.run(self.adispatch(job, force=force, stagger=stagger))
+        """Work a draft, or go on with the deployment of that name, until nothing of it is due.
+
+        Raises FleetError, also where an event loop runs, in which nothing may wait.
+        """
+        return _run(lambda: self.adispatch(job, force=force, stagger=stagger), "adispatch")
 
     def found(self, run: str) -> Found:
         """What a deployment has come to by now."""
@@ -158,10 +162,29 @@ class Fleet:
         force: bool = False,
         stagger: float | None = None,
         **options: Any,
-    ) -> Callable[[State], Awaitable[dict[str, Any]]]:
+    ) -> Callable[[State], dict[str, Any]]:
         """A node for a graph, such as LangGraph's: it takes the list `inputs` of the state apart, has it worked, and returns what
-        `by` makes of it (by default, the answers) as `output`.
+        `by` makes of it (by default, the answers) as `output`. LangGraph's `invoke` takes it, and so does `ainvoke`, in a thread.
         """
+        node = self.anode(task, inputs=inputs, output=output, by=by, force=force, stagger=stagger, **options)
+
+        def fleet(state: State) -> dict[str, Any]:
+            return _run(lambda: node(state), "anode")
+
+        return fleet
+
+    def anode(
+        self,
+        task: str | Callable[[State], str],
+        *,
+        inputs: str,
+        output: str,
+        by: Callable[[Found], Any] | None = None,
+        force: bool = False,
+        stagger: float | None = None,
+        **options: Any,
+    ) -> Callable[[State], Coroutine[Any, Any, dict[str, Any]]]:
+        """As `node`, to be awaited (`ainvoke` alone). If it is cancelled, the work is stopped and its tasks return to the queue."""
 
         async def fleet(state: State) -> dict[str, Any]:
             words = task if isinstance(task, str) else task(state)
@@ -235,3 +258,15 @@ def _told(out: bytes) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _run(work: Callable[[], Coroutine[Any, Any, T]], awaited: str) -> T:
+    """Wait for some work. Raises `refused` where an event loop runs; `awaited` is the method to use there."""
+    with suppress(RuntimeError):
+        asyncio.get_running_loop()
+        raise FleetError(
+            "refused",
+            "an event loop runs here, in which nothing may wait",
+            hint=f"await what `{awaited}` gives, or use a thread",
+        )
+    return asyncio.run(work())

@@ -110,6 +110,12 @@ def test_a_decomposer_of_the_program_s_own_is_held_to_the_same_proof(site: Site)
         ({"inputs": ["a"], "agents": 0}, "bad_input"),
         ({"inputs": ["a"], "redispatch": 21}, "bad_input"),
         ({"inputs": ["a"], "coverage": 2}, "bad_input"),
+        ({"inputs": ["a"], "agents": 0}, "bad_input"),
+        ({"inputs": ["a"], "agents": 2.5}, "bad_input"),
+        ({"inputs": ["a"], "parts": -1}, "bad_input"),
+        ({"inputs": ["a"], "depth": 9}, "bad_input"),
+        ({"inputs": ["a"], "redispatch": 21}, "bad_input"),
+        ({"inputs": ["a"], "seconds": float("inf")}, "bad_input"),
     ],
 )
 def test_what_cannot_be_worked_is_refused_before_anything_is_kept(
@@ -141,8 +147,17 @@ def test_work_that_is_cancelled_is_stopped_and_goes_on_later(site: Site) -> None
     assert fleet.dispatch("d1", force=True, stagger=0).values == [url[::-1] for url in URLS]
 
 
+def test_waiting_where_an_event_loop_runs_is_refused_in_a_sentence(site: Site) -> None:
+    async def notebook() -> None:
+        with pytest.raises(FleetError, match="event loop") as caught:
+            Fleet(site.root).dispatch("d1")
+        assert "await" in (caught.value.hint or "")
+
+    asyncio.run(notebook())
+
+
 GRAPH = """
-import json, sys
+import asyncio, json, sys
 from typing import TypedDict
 from langgraph.graph import END, START, StateGraph
 from agent_fleet import Fleet
@@ -159,15 +174,20 @@ graph.add_edge(START, "read")
 graph.add_edge("read", "tell")
 graph.add_edge("tell", END)
 
-import asyncio
-print(json.dumps(asyncio.run(graph.compile().ainvoke({"urls": ["one", "two", "three"]}))))
+asked = {"urls": ["one", "two", "three"]}
+print(json.dumps(HOW))
 """
 
 
-def test_a_fleet_is_the_parallel_step_of_a_graph(site: Site) -> None:
+INVOKED, AWAITED = "graph.compile().invoke(asked)", "asyncio.run(graph.compile().ainvoke(asked))"
+
+
+@pytest.mark.parametrize(("node", "how"), [("node", INVOKED), ("node", AWAITED), ("anode", AWAITED)])
+def test_a_fleet_is_the_parallel_step_of_a_graph(site: Site, node: str, how: str) -> None:
     pytest.importorskip("langgraph")
+    program = GRAPH.replace(".node(", f".{node}(").replace("HOW", how)
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(GRAPH), str(site.root)],
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program), str(site.root)],
         capture_output=True,
         text=True,
         timeout=120,

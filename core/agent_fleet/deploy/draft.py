@@ -37,8 +37,10 @@ _FIGURES: Mapping[str, tuple[type[int] | type[float], float, float, str]] = {
     "redispatch": (int, 0, 20, "give a whole number up to 20"),
     "escalate": (int, 0, 10, "give a whole number up to 10"),
     "coverage": (float, 0, 1, "give a part of the items, from 0 to 1"),
+    "parts": (int, 0, sys.maxsize, "give a whole number, 0 for one for each agent"),
+    "depth": (int, 1, 5, "give a whole number up to 5"),
 }
-"""What a program may give for each figure of `Settings`: its type, the least and the most, and what to say of any other."""
+"""What a program may give for each figure: its type, the least and the most, and what to say of any other."""
 _CONFIGURED = ("agents", "tokens", "redispatch", "coverage", "escalate")
 
 
@@ -97,6 +99,7 @@ def draft(
     Raises FleetError for what cannot be taken apart, or not worked as it is asked for.
     """
     settings = _settings(config, request.settings)
+    _hold({"parts": request.parts, "depth": request.depth})
     box, told = _box(config, environ)
     box.servers(request.tools)
     tiers = request.tiers or {
@@ -159,12 +162,17 @@ def _settings(config: Config, asked: Mapping[str, Any]) -> Settings:
             "bad_input", f"there is no setting {strange[0]!r}", hint=f"there are: {', '.join(sorted(known))}"
         )
     told = {name: value for name, value in asked.items() if value is not None}
+    _hold(told)
+    return Settings(**{name: config.get(f"deploy.{name}") for name in _CONFIGURED} | told)
+
+
+def _hold(told: Mapping[str, Any]) -> None:
+    """Raise `bad_input` for a figure that is no number, or out of bounds."""
     for name, (kind, least, most, hint) in _FIGURES.items():
         figure = told.get(name, least)
         is_number = isinstance(figure, int | kind) and not isinstance(figure, bool)
         if not is_number or not least <= figure <= most:
             raise FleetError("bad_input", f"{name} cannot be {line(repr(figure), 60)}", hint=hint)
-    return Settings(**{name: config.get(f"deploy.{name}") for name in _CONFIGURED} | told)
 
 
 def _judged(
