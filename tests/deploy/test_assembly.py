@@ -44,6 +44,21 @@ def test_a_deployment_ends_with_a_report_in_three_forms(tmp_path: Path) -> None:
     assert "no verdict" in site.fleet("report", "d1").out
 
 
+def test_where_a_report_cannot_be_written_it_is_said_how_to_go_on_and_not_to_pay_again(tmp_path: Path) -> None:
+    site = hired(Site(tmp_path))
+    words = ("--force", "--stagger", "0")
+    site.json("deploy", "--task", "Turn it round", "--inputs", "-", *words, stdin=b"one")
+    page = site.dir / "deployments" / "d1" / "report.json"
+    page.unlink()
+    page.mkdir()
+    answer = site.fleet("resume-run", "d1", *words)
+    assert answer.status == 1
+    assert "d1 cannot go on" in answer.err
+    assert "go on with: fleet resume-run d1" in answer.err
+    page.rmdir()
+    assert site.json("resume-run", "d1", *words)["coverage"]["answered"] == 1
+
+
 def small(*values: str) -> Deployment:
     items = tuple(Item(id=f"i{n}", value=value) for n, value in enumerate(values))
     scopes = (Scope(items=tuple(item.id for item in items)),)

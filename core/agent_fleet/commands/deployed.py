@@ -30,7 +30,7 @@ from agent_fleet.deploy.referee import MOST, Referee
 from agent_fleet.deploy.rulings import NAME, Rulings
 from agent_fleet.deploy.work import Place, Work, spent
 from agent_fleet.deploy.work import work as worked
-from agent_fleet.errors import FAULT, OK
+from agent_fleet.errors import FAULT, OK, FleetError, from_os_error
 from agent_fleet.ledger import Entry, Tally, entries, tally
 from agent_fleet.plugins import PROVIDERS
 from agent_fleet.prices import Table
@@ -40,6 +40,7 @@ from agent_fleet.run.outlook import Wishes
 from agent_fleet.text import count, duration, line
 
 _SHOWN = 20
+_FILES = ("disk_full", "io_error", "read_only", "permission")
 _NAMED = ("lane", "provider", "pool")
 
 
@@ -69,7 +70,7 @@ def again(stagger: float | None, force: bool, trust_committed: bool) -> list[str
 
 
 def work(shared: Shared, deployment: Deployment, *, force: bool, stagger: float | None) -> int:
-    """Work it to its end and tell what came of it; the exit status."""
+    """Work it to its end and tell what came of it; the exit status. Where files cannot be written the error says how to go on."""
     settings = deployment.settings
     place = Place(
         queue=shared.queue,
@@ -84,7 +85,17 @@ def work(shared: Shared, deployment: Deployment, *, force: bool, stagger: float 
         cap=settings.agents, force=force
     )  # lane and provider stand in each task: those who check have others
     seconds = shared.config.get("run.stagger") if stagger is None else stagger
-    return tell(shared, deployment, worked(place, deployment, wishes, stagger=seconds))
+    try:
+        return tell(shared, deployment, worked(place, deployment, wishes, stagger=seconds))
+    except OSError as error:
+        raise _halted(deployment, from_os_error(error, f"{deployment.id} cannot go on")) from None
+    except FleetError as error:
+        raise (_halted(deployment, error) if error.code in _FILES else error) from None
+
+
+def _halted(deployment: Deployment, error: FleetError) -> FleetError:
+    """The same command again would be another deployment, which is paid for again."""
+    return FleetError(error.code, error.message, hint=f"mend that, then go on with: fleet resume-run {deployment.id}")
 
 
 def tell(shared: Shared, deployment: Deployment, done: Work | None = None) -> int:
