@@ -161,8 +161,9 @@ def test_only_two_fruitless_sessions_in_a_row_stop_their_provider(tmp_path: Path
         pacing.note_crew("bee", moved=moved, is_at_fault=at_fault)
         assert pacing.obstacles() == {}
     pacing.note_crew("bee", moved=0, is_at_fault=False)  # nobody's fault says nothing either way
-    pacing.note_crew("bee", moved=0, is_at_fault=True)
-    assert "2 sessions in a row" in pacing.obstacles()["bee"]
+    pacing.note_crew("bee", moved=0, is_at_fault=True, why="the url is no address")
+    said = "2 sessions in a row ended without having moved a task; the last said: the url is no address"
+    assert pacing.obstacles()["bee"] == said
 
 
 def test_a_session_that_moved_a_task_opens_the_gate_that_it_probed(tmp_path: Path) -> None:

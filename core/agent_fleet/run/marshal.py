@@ -123,7 +123,8 @@ class Marshal:
             # one that found nothing to claim was called for tasks that others were quicker to take
             at_fault = self._vetting.free(parse(crew.share), boards.read(self._queue), 1) > 0
         spent = found.outcome.reason if found.outcome.kind == "budget" and found.exit.cause == "exited" else ""
-        self._pacing.note_crew(crew.provider, moved=moved, is_at_fault=at_fault, spent=spent)
+        said = found.outcome.reason
+        self._pacing.note_crew(crew.provider, moved=moved, is_at_fault=at_fault, spent=spent, why=said)
         return moved
 
     def _idle(self, crew: Attempt, board: Board) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 from agent_fleet.model import Outcome
 from agent_fleet.plan import SHELL
 from agent_fleet.run.gates import BACKOFF, Gate, Gates
+from agent_fleet.text import line
 
 WALLS: Final = (*BACKOFF, "auth")
 THROUGH: Final = ("done", "blocked", "failed")
@@ -26,6 +27,7 @@ class Pacing:
         self._judging: dict[str, int] = {}
         self._fruitless: dict[str, int] = {}
         self._spent: dict[str, str] = {}
+        self._excuse: dict[str, str] = {}
         self.gates.retry_walls()
 
     def obstacles(self) -> dict[str, str]:
@@ -41,7 +43,8 @@ class Pacing:
             elif not why and self._judging.get(name) and self._unexplained.get(name, 0) == IN_A_ROW - 1:
                 why = "the last attempt ended without a word that explains it, and the next one is being judged"
             if self._fruitless.get(name, 0) >= IN_A_ROW:
-                why = f"{IN_A_ROW} sessions in a row ended without having moved a task; look at their logs in .agents/logs"
+                said = self._excuse.get(name) or "look at their logs in .agents/logs"
+                why = f"{IN_A_ROW} sessions in a row ended without having moved a task; {said}"
             why = self._spent.get(name, why)
             if why:
                 found[name] = why
@@ -69,15 +72,16 @@ class Pacing:
         unexplained = outcome.kind in ("unknown", "crashed") and not outcome.result.strip() and not ended_by_us
         self._unexplained[provider] = self._unexplained.get(provider, 0) + 1 if unexplained else 0
 
-    def note_crew(self, provider: str, *, moved: int, is_at_fault: bool, spent: str = "") -> None:
-        """Learn from a crew that is settled: one at fault had tasks before it and ended without having moved any. `spent` says
-        which of the run's own limits kept it from going on: another one would meet the same.
+    def note_crew(self, provider: str, *, moved: int, is_at_fault: bool, spent: str = "", why: str = "") -> None:
+        """Learn from a crew that is settled: one at fault had tasks before it and ended without having moved any; `why` is what it
+        said of that. `spent` says which of the run's own limits kept it from going on: another one would meet the same.
         """
         self._probing.discard(provider)
         if spent:
             self._spent[provider] = spent
         if moved or is_at_fault:
             self._fruitless[provider] = 0 if moved else self._fruitless.get(provider, 0) + 1
+            self._excuse[provider] = why and f"the last said: {line(why, 300)}"
 
     def got_through(self, provider: str) -> None:
         """A crew has moved a task: if it was the one that tried whether a limit is over, nobody need wait for its end."""
