@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 
 from agent_fleet.aggregate import direction, mentions, polarity, proportions, quantities
 from agent_fleet.aggregate.quantities import Quantity
-from agent_fleet.aggregate.wording import STOP, content, phrases, plain, words
+from agent_fleet.aggregate.wording import STOP, content, phrases, plain, wording, words
 
 _TEMPLATE = 0.7
 _ALIKE = 0.4
@@ -38,6 +38,7 @@ class Facts:
     meaning: tuple[str, ...]
     stems: frozenset[str]
     sequence: tuple[str, ...]
+    wording: tuple[str, ...]
 
 
 class FactReader:
@@ -69,6 +70,7 @@ class FactReader:
             tuple(dict.fromkeys(word for word in sequence.all if word not in STOP)),
             frozenset(content(sequence.all)),
             sequence.all,
+            wording(flat),
         )
 
 

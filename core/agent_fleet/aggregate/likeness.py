@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent_fleet.aggregate.contradiction import certain
@@ -27,20 +26,18 @@ MATCH = 0.45
 class Bounds:
     """From where on two texts are the same, and from where on a person is asked.
 
-    `words` is the share of common stems and `cosine` that of the raw vectors: either is enough if all the words, with the small
-    ones, also stand in the same order, to the share `order`. `score` is the calibrated probability that two texts say the same in
-    other words, in any order, and decides alone where it is known; None only asks. Of the text
-    that has fewer of them, at most `unmatched` words may then find none of like meaning in the other; None sets no limit.
+    Texts that say the same word for word, but for articles and marks, are the same. `score` is the calibrated probability that two
+    texts say the same in other words, and decides alone where it is known; None only asks. Of the text that has fewer of them, at
+    most `unmatched` words may then find none of like meaning in the other; None sets no limit. A person is asked from the share of
+    common stems `ask_words` on, the cosine of the raw vectors `ask_cosine`, or the probability `ask_score`.
     Pairs below the cosine `near` are not looked at for their meaning. With `appeal` what is only suspected to contradict is not
     kept apart at once, because somebody is there who can be asked.
     """
 
-    words: float = 0.7
-    cosine: float = 0.95
-    order: float = 0.9
     score: float | None = None
     unmatched: int | None = None
     ask_words: float = 0.45
+    ask_cosine: float = 0.95
     ask_score: float = 0.4
     near: float = 0.6
     appeal: bool = False
@@ -102,17 +99,15 @@ class Judge:
         if against and (not bounds.appeal or certain(mine, other)):
             return Likeness(0.0, "words", "apart", against)
         likely, unmatched = (None, 0) if cosine is None else self._probability(mine, other, cosine)
-        found = [("words", overlap(mine.stems, other.stems), bounds.words, bounds.ask_words)]
+        found = [("words", overlap(mine.stems, other.stems), bounds.ask_words)]
         if cosine is not None:
-            found.append(("cosine", cosine, bounds.cosine, bounds.cosine))
+            found.append(("cosine", cosine, bounds.ask_cosine))
         if likely is not None and bounds.score is not None:
             explained = bounds.unmatched is None or unmatched <= bounds.unmatched
             reached = [(likely, "score")] if likely >= bounds.score and explained else []
         else:
-            reached = [(score, by) for by, score, bound, _ in found if score >= bound]
-            if reached and not _in_order(mine, other, bounds.order):
-                reached = []
-        asking = [(score, by) for by, score, _, ask in found if score >= ask]
+            reached = [(1.0, "words")] if mine.wording == other.wording else []
+        asking = [(score, by) for by, score, ask in found if score >= ask]
         if likely is not None and likely >= bounds.ask_score:
             asking.append((likely, "score"))
         if not reached and not asking:
@@ -133,17 +128,11 @@ class Judge:
         return 1 / (1 + math.exp(-logit)), unmatched
 
 
-def _is_shown(found: Sequence[tuple[str, float, float, float]], likely: float | None) -> bool:
+def _is_shown(found: Sequence[tuple[str, float, float]], likely: float | None) -> bool:
     """Whether a person is asked about the pair where nobody else is."""
     least = Bounds()
-    bounds = {"words": least.ask_words, "cosine": least.cosine}
-    return any(score >= bounds[by] for by, score, _, _ in found) or (likely or 0.0) >= least.ask_score
-
-
-def _in_order(mine: Facts, other: Facts, least: float) -> bool:
-    """Whether the words of both, the small ones too, stand in the same order, to that share."""
-    here, there = sorted((mine.sequence, other.sequence))
-    return SequenceMatcher(None, here, there, autojunk=False).ratio() >= least
+    bounds = {"words": least.ask_words, "cosine": least.ask_cosine}
+    return any(score >= bounds[by] for by, score, _ in found) or (likely or 0.0) >= least.ask_score
 
 
 def matches(

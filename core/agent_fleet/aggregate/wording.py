@@ -62,6 +62,19 @@ class Words:
         return tuple(word for clause in self.clauses for word in clause)
 
 
+_ARTICLES = frozenset(("a", "an", "the"))
+_ENDS = ".,;:!?()[]\"'“”‘’"
+
+
+def wording(flat: str) -> tuple[str, ...]:
+    """What a text that `plain` gave says word for word, in lower case, without articles and the marks around words.
+
+    Signs and slashes at the ends of a word stay, for -0 is not 0; a dash between words is a mark.
+    """
+    tokens = (token.strip(_ENDS) for token in flat.lower().split())
+    return tuple(token for token in tokens if token not in _ARTICLES and any(map(str.isalnum, token)))
+
+
 def _one_word(match: re.Match[str]) -> str:
     return _PHRASES[match[0]]
 
