@@ -66,7 +66,7 @@ def test_every_other_form_of_formatting_is_found(embedder: WordLlama) -> None:
 def test_by_meaning_paraphrases_are_found_as_surely_as_measured(
     embedder: WordLlama, bounds: Bounds, sets: str, precision: float, recall: float
 ) -> None:
-    """The floor of what was measured: the goal itself is met by `judged` alone (test_arbitration)."""
+    """The floor of what was measured: the goal itself is met by `judged` alone (tests/deploy/test_referee.py)."""
     found = figures("final", embedder, bounds, sets)
     exact, complete = found.precision, found.recall
     assert exact >= precision
