@@ -36,7 +36,7 @@ async def bare(agents: int, calls: int) -> None:
 
 
 async def throttled(agents: int, calls: int, state: str) -> None:
-    throttle = Throttle(Shared(state, "account", "model"), Terms(calls=LIMIT))
+    throttle = Throttle(Shared(state, "account", "endpoint", "model"), Terms(calls=LIMIT))
 
     async def call() -> None:
         async with throttle.call() as made:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_fleet.throttle.shared import every
 from support.api_lab import ApiServer, Lab, serving
 
 
@@ -35,6 +36,24 @@ def test_a_trouble_that_passes_costs_a_second_call_and_nothing_else(
     assert (record["outcome"], record["result"], record["charged"]) == ("done", "found it", False)
     assert calls_of(server, name) == 2
     assert record["usage"]["partial"] is (trouble == "CUT")  # what was cut was paid for all the same
+
+
+def test_a_wall_of_one_server_does_not_hold_up_another_under_the_same_account(
+    tmp_path: Path, server: ApiServer
+) -> None:
+    state, config = str(tmp_path / "state"), "[api]\nretries = 0\n"
+    walled = Lab(tmp_path / "walled", server, config=config)
+    walled.batch(["name=elsewhere\nSTATUS 429:3600"])
+    with walled.host(1, AGENT_FLEET_STATE_DIR=state) as host:
+        assert host.wait(180) == 0
+    with serving() as other:
+        lab = Lab(tmp_path / "free", other, config=config)
+        (task,) = lab.batch(["SAY found it"])
+        with lab.host(1, AGENT_FLEET_STATE_DIR=state) as host:
+            assert host.wait(180) == 0
+        assert (lab.record(task)["outcome"], other.calls) == ("done", 1)
+    assert sorted(shared.names["endpoint"] for shared in every(state)) == sorted((server.url, other.url))
+    assert [shared.look().closing.until is None for shared in every(state)].count(False) == 1
 
 
 def test_a_wait_that_the_server_asks_for_is_kept(tmp_path: Path, server: ApiServer) -> None:

@@ -105,7 +105,7 @@ async def agent(throttle: Throttle, port: int, calls: int) -> int:
 
 async def work(state: str, port: int, agents: int, calls: int, terms: dict[str, Any], *cap: str) -> None:
     attempts = Attempts(cap[0], int(cap[1])) if cap else None
-    throttle = Throttle(Shared(state, "a", "m"), Terms(**terms), attempts)
+    throttle = Throttle(Shared(state, "a", "e", "m"), Terms(**terms), attempts)
     done = await asyncio.gather(*(agent(throttle, port, calls) for _ in range(agents)))
     throttle.close()
     print(sum(done))

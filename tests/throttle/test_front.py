@@ -31,7 +31,7 @@ FEW_FILES = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 def front(state: Path, attempts: Attempts | None = None, **terms: float) -> Throttle:
-    return Throttle(Shared(str(state), "a", "m"), Terms(**terms), attempts)  # type: ignore[arg-type]  # whole numbers too
+    return Throttle(Shared(str(state), "a", "e", "m"), Terms(**terms), attempts)  # type: ignore[arg-type]  # whole numbers too
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -74,7 +74,7 @@ def test_a_thousand_coroutines_never_have_more_calls_than_the_limit(tmp_path: Pa
         await asyncio.gather(*(one() for _ in range(1000)))
         assert most == 50 and throttle.flying == throttle.waiting == 0
         throttle.close()
-        assert Shared(str(tmp_path), "a", "m").look().holders == {}
+        assert Shared(str(tmp_path), "a", "e", "m").look().holders == {}
 
     drive(work())
 
@@ -104,7 +104,7 @@ def test_what_a_killed_process_had_comes_back(tmp_path: Path) -> None:
             await killed.wait()
             await waiter
             assert uptime() - began < 20 and server.flying == 5
-            assert len(Shared(str(tmp_path), "a", "m").look().holders) == 1
+            assert len(Shared(str(tmp_path), "a", "e", "m").look().holders) == 1
 
     drive(work())
 
@@ -150,7 +150,7 @@ def test_nobody_anywhere_begins_before_the_server_said(tmp_path: Path) -> None:
         async with Server(answer=429, hint=1.5) as server:
             other = await child(tmp_path, server.port, 8, 3, calls=10)
             throttle = front(tmp_path, calls=10)
-            shared = Shared(str(tmp_path), "a", "m")
+            shared = Shared(str(tmp_path), "a", "e", "m")
             await until(lambda: shared.look().closing.until is not None)
             gate = shared.look().closing
             server.answer = 200
@@ -218,7 +218,7 @@ def test_cancelled_waits_and_probes_lose_no_permit(tmp_path: Path) -> None:
 
 def test_models_have_limits_of_their_own_and_one_cap_of_attempts(tmp_path: Path) -> None:
     async def work() -> None:
-        throttles = Throttles(str(tmp_path), "a", Terms(calls=1), Attempts(str(tmp_path / "run"), 3))
+        throttles = Throttles(str(tmp_path), "a", "e", Terms(calls=1), Attempts(str(tmp_path / "run"), 3))
         assert throttles.of("m") is throttles.of("m")
         held = [(throttles.of(model), await throttles.of(model).acquire()) for model in "mn"]
         for throttle, permit in held:
@@ -298,7 +298,7 @@ def test_closing_gives_back_what_is_leased_and_tells_who_waits(tmp_path: Path) -
         throttle.release(held, "ok")
         throttle.close()
         assert attempts.taken() == 3
-        assert Shared(str(tmp_path), "a", "m").look().holders == {}
+        assert Shared(str(tmp_path), "a", "e", "m").look().holders == {}
 
     drive(work())
 
@@ -306,7 +306,7 @@ def test_closing_gives_back_what_is_leased_and_tells_who_waits(tmp_path: Path) -
 def test_closing_outlasts_another_who_has_the_lock_for_a_moment(tmp_path: Path) -> None:
     async def work() -> None:
         throttle = front(tmp_path)
-        shared = Shared(str(tmp_path), "a", "m")
+        shared = Shared(str(tmp_path), "a", "e", "m")
         throttle.release(await throttle.acquire(), "ok")
         lock = DirLock(shared.directory)
         lock.__enter__()
@@ -343,7 +343,7 @@ class Short(Shared):
 def test_a_shortage_of_this_process_is_waited_for_and_told_once_each_time(tmp_path: Path) -> None:
     async def work() -> None:
         told: list[str] = []
-        source = Short(str(tmp_path), "a", "m")
+        source = Short(str(tmp_path), "a", "e", "m")
         throttle = Throttle(source, Terms(calls=2), tell=told.append)
         for _ in range(2):
             source.fails = 4
@@ -359,7 +359,7 @@ def test_a_shortage_of_this_process_is_waited_for_and_told_once_each_time(tmp_pa
 
 def test_a_failure_that_could_not_be_announced_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
-        source = Shared(str(tmp_path), "a", "m")
+        source = Shared(str(tmp_path), "a", "e", "m")
         throttle = Throttle(source, Terms(calls=4, sample=99))
         first, second = await throttle.acquire(), await throttle.acquire()
         fails = [1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import multiprocessing
 import os
@@ -20,6 +21,7 @@ from agent_fleet.queue.lock import DirLock
 from agent_fleet.text import duration
 from agent_fleet.throttle import record
 from agent_fleet.throttle.attempts import PER_CALL, Attempts, cap
+from agent_fleet.throttle.endpoint import endpoint
 from agent_fleet.throttle.pool import Grant, Pool, Report
 from agent_fleet.throttle.shared import Shared, every
 from agent_fleet.throttle.standing import Standing, standings
@@ -38,45 +40,72 @@ def failed() -> tuple[Observation, ...]:
     return tuple(Observation(uptime() - 0.1, uptime(), "server_error") for _ in range(4)) * 6
 
 
-def test_a_cut_is_there_for_every_process_and_for_one_account_and_model_alone(tmp_path: Path) -> None:
-    one, other = Shared(str(tmp_path), "a", "m"), Shared(str(tmp_path), "a", "m")
+def test_a_cut_is_there_for_every_process_and_for_one_account_endpoint_and_model_alone(tmp_path: Path) -> None:
+    one, other = Shared(str(tmp_path), "a", "e", "m"), Shared(str(tmp_path), "a", "e", "m")
     before = other.heard()
     ask(one, "", 5, *failed())
     assert other.heard() != before
     assert ask(other).limit == 40.0
-    for account, model in (("am", ""), ("", "am"), ("b", "m"), ("a", "n")):
-        assert ask(Shared(str(tmp_path), account, model)).limit == 50.0
+    for names in (("ae", "", "m"), ("", "ae", "m"), ("a", "em", ""), ("b", "e", "m"), ("a", "f", "m"), ("a", "e", "n")):
+        assert ask(Shared(str(tmp_path), *names)).limit == 50.0
 
 
 def test_all_pools_are_found_by_their_names(tmp_path: Path) -> None:
     assert every(str(tmp_path)) == []
-    names = [("a", "m\n\u00e9\ud800"), ("a", "n"), ("b", "m")]
-    for account, model in reversed(names):
-        ask(Shared(str(tmp_path), account, model), "", 3)
+    names = [("a", "e", "m\n\u00e9\ud800"), ("a", "e", "n"), ("a", "f", "m"), ("b", "e", "m")]
+    for each in reversed(names):
+        ask(Shared(str(tmp_path), *each), "", 3)
     (tmp_path / "throttle" / "stray").mkdir()
     (tmp_path / "throttle" / "file").write_text("")
     found = every(str(tmp_path))
-    assert [(each.names["account"], each.names["model"]) for each in found] == names
+    assert [tuple(each.names.values()) for each in found] == names
     assert found[0].look().holders
+
+
+def test_a_file_that_names_no_endpoint_is_left_as_it_is_and_counts_for_nobody(tmp_path: Path) -> None:
+    former = tmp_path / "throttle" / hashlib.sha256(b"1:am").hexdigest()[:24]
+    former.mkdir(parents=True)
+    os.chmod(former.parent, 0o700)
+    text = record.written(Pool(), identity.boot_id(), {"account": "a", "model": "m"})
+    (former / "pool.json").write_bytes(text)
+    os.chmod(former / "pool.json", 0o600)
+    assert every(str(tmp_path)) == [] == standings(str(tmp_path), TERMS)
+    shared = Shared(str(tmp_path), "a", "e", "m")
+    assert ask(shared).permits == 5 and shared.notices == []
+    assert (former / "pool.json").read_bytes() == text
+
+
+def test_an_endpoint_is_the_same_however_it_is_written_and_shows_no_secret() -> None:
+    for url in (
+        "https://Api.example/v1",
+        "HTTPS://api.example:443/v1/",
+        "https://me:word@api.example/v1?key=word#word",
+    ):
+        assert endpoint(url) == "https://api.example/v1"
+    assert endpoint("http://[::1]:8080/") == "http://[::1]:8080"
+    others = ("http://api.example/v1", "https://api.example:8443/v1", "https://api.example/v2", "https://b.example/v1")
+    assert len({endpoint(url) for url in (*others, "https://api.example/v1")}) == 5
 
 
 def test_a_person_sees_how_the_limits_stand_under_which_somebody_calls(tmp_path: Path) -> None:
     state, me = str(tmp_path), identity.identity_of()
     assert standings(state, TERMS) == []
-    ask(Shared(state, "a", "m"), "", 7, flying=3)
+    ask(Shared(state, "a", "e", "m"), "", 7, flying=3)
     host, _, *rest = me.split(":")
-    ask(Shared(state, "b", "m"), ":".join([host, "1", *rest]) + "/dead", 7)
+    ask(Shared(state, "b", "e", "m"), ":".join([host, "1", *rest]) + "/dead", 7)
     (one,) = standings(state, TERMS)
-    assert one == Standing("a", "m", 50, 50, 3, 4, None, (me,))
-    assert one.said == "calls of a to m: 3 on their way, 4 wait; 50 calls at once"
-    ask(Shared(state, "a", "m"), "", 7, Observation(uptime(), uptime(), "rate_limited", retry_after=90.0), flying=0)
+    assert one == Standing("a", "e", "m", 50, 50, 3, 4, None, (me,))
+    assert one.said == "calls of a to m at e: 3 on their way, 4 wait; 50 calls at once"
+    ask(
+        Shared(state, "a", "e", "m"), "", 7, Observation(uptime(), uptime(), "rate_limited", retry_after=90.0), flying=0
+    )
     (one,) = standings(state, TERMS)
     assert one.closed is not None and 80 < one.closed < 92
     assert (
         one.said
-        == f"calls of a to m: 0 on their way, 7 wait; none begins after failures, one is to try in {duration(one.closed)}"
+        == f"calls of a to m at e: 0 on their way, 7 wait; none begins after failures, one is to try in {duration(one.closed)}"
     )
-    ask(Shared(state, "a", "n"), "", 7, *failed())
+    ask(Shared(state, "a", "e", "n"), "", 7, *failed())
     assert [(each.model, each.allowed, each.baseline) for each in standings(state, TERMS)] == [
         ("m", 50, 50),
         ("n", 40, 50),
@@ -117,7 +146,7 @@ def test_whatever_is_in_the_file_is_read_as_a_pool_or_refused(data: st.DataObjec
     ],
 )
 def test_a_damaged_file_is_set_aside_and_named_and_work_goes_on(tmp_path: Path, content: bytes) -> None:
-    shared = Shared(str(tmp_path), "a", "m")
+    shared = Shared(str(tmp_path), "a", "e", "m")
     ask(shared)
     Path(shared.path).write_bytes(content.replace(b"BOOT", identity.boot_id().encode()))
     assert ask(shared).permits == 5
@@ -128,7 +157,7 @@ def test_a_damaged_file_is_set_aside_and_named_and_work_goes_on(tmp_path: Path, 
 
 
 def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
-    shared = Shared(str(tmp_path), "a", "m")
+    shared = Shared(str(tmp_path), "a", "e", "m")
     target = tmp_path / "precious"
     target.write_text("mine")
     os.symlink(target, shared.path)
@@ -139,7 +168,7 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_file_of_a_newer_version_is_left_as_it_is(tmp_path: Path) -> None:
-    shared = Shared(str(tmp_path), "a", "m")
+    shared = Shared(str(tmp_path), "a", "e", "m")
     Path(shared.path).write_text('{"format": 2}')
     with pytest.raises(FleetError) as raised:
         ask(shared)
@@ -147,7 +176,7 @@ def test_a_file_of_a_newer_version_is_left_as_it_is(tmp_path: Path) -> None:
 
 
 def test_another_boot_starts_anew(tmp_path: Path) -> None:
-    shared = Shared(str(tmp_path), "a", "m")
+    shared = Shared(str(tmp_path), "a", "e", "m")
     ask(shared, "", 5, *failed())
     stored = json.loads(Path(shared.path).read_text())
     stored["boot"], stored["at"] = "another", 1e12
@@ -156,23 +185,23 @@ def test_another_boot_starts_anew(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_others_may_use_is_refused_and_one_that_was_removed_is_made_again(tmp_path: Path) -> None:
-    shared = Shared(str(tmp_path), "a", "m")
+    shared = Shared(str(tmp_path), "a", "e", "m")
     os.chmod(shared.directory, 0o755)  # noqa: S103  # that is what is tried
     with pytest.raises(FleetError, match="not private"):
-        Shared(str(tmp_path), "a", "m")
+        Shared(str(tmp_path), "a", "e", "m")
     os.rmdir(shared.directory)
     assert ask(shared).permits == 5
     assert stat.S_IMODE(os.stat(shared.directory).st_mode) == 0o700
 
 
 def test_who_finds_it_locked_does_not_wait_in_the_loop(tmp_path: Path) -> None:
-    shared = Shared(str(tmp_path), "a", "m")
+    shared = Shared(str(tmp_path), "a", "e", "m")
     with DirLock(shared.directory):
         assert shared.exchange(TERMS, "x", Report(0, 1), 0.5) is None
 
 
 def test_the_permits_of_one_who_never_lived_come_back(tmp_path: Path) -> None:
-    shared = Shared(str(tmp_path), "a", "m")
+    shared = Shared(str(tmp_path), "a", "e", "m")
     parts = identity.identity_of().split(":")
     ask(shared, ":".join([parts[0], "1", *parts[2:]]) + "/x", 50, flying=50)
     assert ask(shared).permits == 0

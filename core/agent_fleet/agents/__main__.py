@@ -38,6 +38,7 @@ from agent_fleet.queue.share import parse
 from agent_fleet.queue.store import Queue
 from agent_fleet.run.stakes import Stakes
 from agent_fleet.throttle.attempts import PER_CALL, Attempts, cap
+from agent_fleet.throttle.endpoint import endpoint
 from agent_fleet.throttle.terms import terms as throttle_terms
 from agent_fleet.throttle.throttles import Throttles
 
@@ -88,8 +89,8 @@ class Setting:
             owner["worker"] = self.worker
         return Till(stakes, self.table, owner, shortage=Shortage(_note))
 
-    def throttles(self) -> Throttles:
-        """The limits that all processes of this user share, for the account that this one works under.
+    def throttles(self, dialect: Dialect) -> Throttles:
+        """The limits that all processes of this user share, for the account and the address that this one works with.
 
         The cap on calls is kept beside the run, so that whoever goes on with it goes on counting.
         """
@@ -98,7 +99,10 @@ class Setting:
         most = cap(self._planned(), chosen)
         counted = Attempts(place, most, each=0 if chosen else PER_CALL) if self.run else None
         account = self.environ.get("AGENT_FLEET_PROFILE") or self.provider
-        return Throttles(paths.state_dir(self.environ), account, throttle_terms(self.config), counted, tell=_note)
+        where = endpoint(dialect.address)
+        return Throttles(
+            paths.state_dir(self.environ), account, where, throttle_terms(self.config), counted, tell=_note
+        )
 
     def wire(self, dialect: Dialect) -> Wire:
         return Wire(dialect, silence=self.config.get("api.silence"), shortage=Shortage(_note))
@@ -148,7 +152,7 @@ async def _host(setting: Setting) -> Outcome:
     if seats < wanted:
         _note(f"{seats} of {wanted} seats are used, as no more than {files} files may be open (`ulimit -n`)")
     servers = Servers(setting.environ)
-    throttles, till = setting.throttles(), setting.till()
+    throttles, till = setting.throttles(dialect), setting.till()
     async with setting.wire(dialect) as wire:
         host = Host(desk, setting.means(wire, till, throttles), servers, Assignments(setting.queue), terms, _say)
         _on_term(lambda: host.stop("the run stopped it"))
@@ -166,7 +170,7 @@ async def _one(setting: Setting, path: str) -> Outcome:
     prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
     dialect = setting.dialect()
     own = Budget(tokens=told.get("tokens"), turns=told.get("turns"))
-    throttles, till = setting.throttles(), setting.till()
+    throttles, till = setting.throttles(dialect), setting.till()
     _say(report.line("started", text=""))
     async with setting.wire(dialect) as wire:
         agent = Agent(

@@ -8,7 +8,7 @@ from agent_fleet.agents.dialect import Ending
 
 
 class Throttle(Protocol):
-    """One for each account and model that a process uses."""
+    """One for each account, endpoint and model that a process uses."""
 
     async def acquire(self) -> Any:
         """Wait until one more call may be made; returns a permit. Raises FleetError where none may be made in this run."""
@@ -28,6 +28,6 @@ class Throttle(Protocol):
 
 
 class Throttles(Protocol):
-    """The throttles of one account."""
+    """The throttles of one account and endpoint."""
 
     def of(self, model: str) -> Throttle: ...

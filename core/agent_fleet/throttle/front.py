@@ -69,7 +69,7 @@ class Call:
 
 @dataclass(slots=True, eq=False)
 class Throttle:
-    """The permits of this process for one account and model. It belongs to the event loop in which it is first waited for.
+    """The permits of this process for one account, endpoint and model, for the event loop in which it is first waited for.
 
     `attempts` is the cap on the calls of the run, if there is one. `random` gives numbers from 0 to 1. `tell` hears, once each
     time, what all calls have to wait for although no limit keeps them.

@@ -1,4 +1,4 @@
-"""What all processes share of one account and model: the limit, the gate, the buckets, and who has which permits. Pure.
+"""What all processes share of one account, endpoint and model: the limit, the gate, the buckets, and who has which permits. Pure.
 
 A process hands in what happened and what it wants, and gets permits for a short time. It makes as many calls with them as it
 likes, so that a thousand agents need no lock for each call. Calls in flight are never taken back: after a cut the permits sink as

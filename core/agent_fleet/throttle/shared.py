@@ -1,8 +1,8 @@
 """One pool as a file that all processes of the user change in place, under a kernel lock.
 
-The file lies in `<state>/throttle/<digest of account and model>/`. Its text is written over in one piece, padded to its former
-length, so that a killed writer leaves the old one or the new one. What cannot be read is set aside and the limit starts anew; so
-it does after a reboot. An empty file beside it changes its time when something happened that nobody may overlook.
+The file lies in `<state>/throttle/<digest of account, endpoint and model>/`. Its text is written over in one piece, padded to
+its former length, so that a killed writer leaves the old one or the new one. What cannot be read is set aside and the limit
+starts anew; so it does after a reboot. An empty file beside it changes its time when something happened that nobody may overlook.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ _SWEEP = 1.0  # seconds between two looks at whether others live
 
 
 class Shared:
-    """The pool of one account and model. `notices` tells what a person should know about its file.
+    """The pool of one account, endpoint and model. `notices` tells what a person should know about its file.
 
-    An `account` is any text that tells one credential from another, such as its label; never the credential.
+    An `account` is any text that tells one credential from another, such as its label; never the credential. An `endpoint` is
+    where the model is asked, as `endpoint` has it: what one server refuses says nothing of another.
     """
 
-    def __init__(self, state: str, account: str, model: str) -> None:
-        self.names = {"account": account, "model": model}
-        self.directory = os.path.join(state, "throttle", _digest(account, model))
+    def __init__(self, state: str, account: str, endpoint: str, model: str) -> None:
+        self.names = {"account": account, "endpoint": endpoint, "model": model}
+        self.directory = os.path.join(state, "throttle", _digest(account, endpoint, model))
         self.path = os.path.join(self.directory, "pool.json")
         self.news = os.path.join(self.directory, "news")
         self.notices: list[str] = []
@@ -147,7 +148,7 @@ class Shared:
 
 
 def every(state: str) -> list[Shared]:
-    """All pools that there are, by account and model; a file that does not say whose it is, is left out."""
+    """All pools that there are, by account, endpoint and model; a file that does not say whose it is, is left out."""
     root = os.path.join(state, "throttle")
     found = []
     for digest in sorted(os.listdir(root)) if os.path.isdir(root) else ():
@@ -155,14 +156,18 @@ def every(state: str) -> list[Shared]:
             told = read_json(os.path.join(root, digest, "pool.json"), private=True)
         except (BadFileError, FileNotFoundError, NotADirectoryError):
             continue
-        account, model = told.get("account"), told.get("model")
-        if isinstance(account, str) and isinstance(model, str) and digest == _digest(account, model):
-            found.append(Shared(state, account, model))
-    return sorted(found, key=lambda each: (each.names["account"], each.names["model"]))
+        names = [told.get(name) for name in ("account", "endpoint", "model")]
+        account, endpoint, model = (name if isinstance(name, str) else None for name in names)
+        if account is None or endpoint is None or model is None:
+            continue
+        if digest == _digest(account, endpoint, model):
+            found.append(Shared(state, account, endpoint, model))
+    return sorted(found, key=lambda each: tuple(each.names.values()))
 
 
-def _digest(account: str, model: str) -> str:
-    return hashlib.sha256(f"{len(account)}:{account}{model}".encode(errors="surrogatepass")).hexdigest()[:24]
+def _digest(account: str, endpoint: str, model: str) -> str:
+    whose = f"{len(account)}:{account}{len(endpoint)}:{endpoint}{model}"
+    return hashlib.sha256(whose.encode(errors="surrogatepass")).hexdigest()[:24]
 
 
 def _private(directory: str) -> None:

@@ -14,12 +14,13 @@ from agent_fleet.throttle.terms import Terms
 
 
 class Standing(NamedTuple):
-    """One account and model. `allowed` calls may be on their way at once, of `baseline` while all is well; `flying` are, `waiting`
-    more would be. While the gate is `closed` none begins, and one tries in so many seconds (0: now); None if it is open.
+    """One account, endpoint and model. `allowed` calls may be on their way at once, of `baseline` while all is well; `flying` are,
+    `waiting` more would be. While the gate is `closed` none begins, and one tries in so many seconds (0: now); None if it is open.
     `processes` are the identities of those that call.
     """
 
     account: str
+    endpoint: str
     model: str
     allowed: int
     baseline: int
@@ -31,7 +32,7 @@ class Standing(NamedTuple):
     @property
     def said(self) -> str:
         """It in one line."""
-        who = f"calls of {self.account} to {self.model or 'its own model'}"
+        who = f"calls of {self.account} to {self.model or 'its own model'} at {self.endpoint}"
         ways = f"{self.flying:,} on their way, {self.waiting:,} wait"
         if self.closed is None:
             cut = f", cut from {self.baseline:,} by failures or slow answers" if self.allowed < self.baseline else ""

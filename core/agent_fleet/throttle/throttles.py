@@ -1,4 +1,4 @@
-"""The throttles of one account in one process: one for each model, all under the same cap of attempts."""
+"""The throttles of one account and endpoint in one process: one for each model, all under the same cap of attempts."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class Throttles:
         self,
         state: str,
         account: str,
+        endpoint: str,
         terms: Terms,
         attempts: Attempts | None = None,
         *,
@@ -24,6 +25,7 @@ class Throttles:
     ) -> None:
         self.state = state
         self.account = account
+        self.endpoint = endpoint
         self.terms = terms
         self.attempts = attempts
         self.tell = tell
@@ -32,9 +34,8 @@ class Throttles:
     def of(self, model: str) -> Throttle:
         """The throttle for calls to a model. Raises FleetError if its directory cannot be used."""
         if model not in self._made:
-            self._made[model] = Throttle(
-                Shared(self.state, self.account, model), self.terms, self.attempts, tell=self.tell
-            )
+            shared = Shared(self.state, self.account, self.endpoint, model)
+            self._made[model] = Throttle(shared, self.terms, self.attempts, tell=self.tell)
         return self._made[model]
 
     def close(self) -> None:

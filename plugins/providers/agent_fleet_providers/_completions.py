@@ -18,6 +18,7 @@ class Completions:
 
     def __init__(self, url: str, key: str, model: str) -> None:
         self.model = model
+        self.address = url
         self._url = f"{url}/chat/completions"
         # the API's own servers refuse the old name for newer models, and others know the old one alone
         self._most = "max_completion_tokens" if self._url.startswith(_OWN) else "max_tokens"

@@ -23,6 +23,7 @@ class Messages:
 
     def __init__(self, url: str, key: str, model: str) -> None:
         self.model = model
+        self.address = url
         self._url = f"{url}/v1/messages"
         self._headers = {
             "content-type": "application/json",
