@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from pathlib import Path
 
 from support.api_lab import Lab, serving
+from support.procs import wait_until
 
 
 def test_a_thousand_inputs_are_covered_once_by_a_hundred_agents_in_one_process(tmp_path: Path) -> None:
@@ -48,3 +51,31 @@ def test_an_estimate_by_what_was_measured_holds_for_the_run_that_follows(tmp_pat
         seconds = time.monotonic() - began
     for name, figure in (("tokens", report["tokens"]), ("money", report["money"]["known"]), ("seconds", seconds)):
         assert band[name]["low"] <= figure * 1.0001 and figure <= band[name]["high"] * 1.0001, name
+
+
+def test_a_deployment_beside_another_has_room_for_its_own_tasks_and_is_told_who_fills_its_cap(tmp_path: Path) -> None:
+    """What waits for another run is no work of this one; the cap is one of the project, and says who has used it up."""
+    deploy = ("deploy", "--force", "--stagger", "0")
+    with serving() as server:
+        lab = Lab(tmp_path, server)
+        (tmp_path / "lines").write_text("a\nb\nc\nd\n")
+        wide = ("--inputs", str(tmp_path / "lines"), "--agents", "1", "--parts", "4")
+        with lab.start(*deploy, "--task", "slow\nSLEEP 600", *wide) as slow:
+            try:
+                wait_until(lambda: server.calls, "the first is at work")
+                report = lab.json(
+                    *(*deploy, "--task", "B", "--need", "browser", "--agents", "2", "--inputs", "-"), stdin=b"1\n2\n"
+                )
+                assert report["coverage"]["answered"] == 2, report
+                full = "lane api is full with 1 at work: the cap you asked for"
+                assert {each["name"]: each["why"] for each in lab.json("why", "t2")["reasons"]} == {"cap": full}
+                with lab.start("resume-run", "d1", "--force") as second:
+                    assert second.stderr is not None
+                    told = second.stderr.readline().decode()
+                    second.kill()
+                why = "the cap you asked for, 1, in which those count that others have at work: 1 in r1"
+                assert told == f"waiting for what others work on: cap: {why}\n"
+            finally:
+                slow.kill()
+                for pid in lab.alive():
+                    os.kill(pid, signal.SIGKILL)

@@ -107,16 +107,24 @@ def _waiting(shared: Shared, task: str, place: Place) -> list[dict[str, Any]]:
     if obstacle:
         found.append(_reason("exclusion", obstacle))
     runs = [run for run, alive in roster.runs(queue) if alive]
-    wishes = outlook.wishes_of(runs[0]) if len(runs) == 1 else Wishes()
+    takers = [run for run in runs if outlook.wishes_of(run).only in ("", body.get("run", ""))]
+    wishes = outlook.wishes_of(takers[0]) if len({outlook.wishes_of(run) for run in takers}) == 1 else Wishes()
     if not wishes.provider:
         wishes = replace(wishes, provider=sole_provider(config, shared.environ, wishes.pool))
-    seen = outlook.look(queue, config, shared.plugins, wishes, at_work=roster.at_work(queue))
+    seen = outlook.look(
+        queue, config, shared.plugins, wishes, at_work=roster.at_work(queue), run=takers[0].id if takers else ""
+    )
     found += _from_plan(shared, task_from(body), seen, wishes)
     found += _from_accounts(shared, task_from(body), seen, wishes)
     found += _from_budget(shared, task_from(body), runs)
-    if not runs:
-        found.append(_reason("no run", "no run is at work in this project; start one with: fleet run"))
+    if not takers:
+        found.append(_no_run(str(body.get("run", "")), bool(runs)))
     return found or [_reason("turn", "nothing stands in its way: it is its turn after the older tasks of its priority")]
+
+
+def _no_run(deployment: str, are_others: bool) -> dict[str, Any]:
+    at_work = "no run that is at work takes it" if are_others else "no run is at work in this project"
+    return _reason("no run", f"{at_work}; start one with: fleet {f'resume-run {deployment}' if deployment else 'run'}")
 
 
 def _from_budget(shared: Shared, task: Task, runs: list[Run]) -> list[dict[str, Any]]:

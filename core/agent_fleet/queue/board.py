@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import cast
 
 from agent_fleet.model import Active, Board, Need, Waiting
 from agent_fleet.queue import lease, names
+from agent_fleet.queue.claim import Only
 from agent_fleet.queue.store import Queue
 
 
@@ -27,16 +29,22 @@ def read(queue: Queue) -> Board:
     )
 
 
+def narrowed(queue: Queue, board: Board, only: Only) -> Board:
+    """The same picture, in which nothing waits but what is let through: a run for one deployment has no other work."""
+    waiting = _waiting(queue, only)
+    return replace(board, waiting=waiting, counts={**board.counts, "inbox": sum(group.count for group in waiting)})
+
+
 def count(queue: Queue, state: str) -> int:
     return sum(len(queue.entries(state, bucket)) for bucket in queue.buckets(state))
 
 
-def _waiting(queue: Queue) -> tuple[Waiting, ...]:
+def _waiting(queue: Queue, only: Only | None = None) -> tuple[Waiting, ...]:
     groups: dict[tuple[tuple[int, str, str, str], str], int] = {}
     for track, name in queue.tracks():
         for bucket in queue.buckets("inbox", name):
             for gate in queue.listing("inbox", name, bucket):
-                found = _count_valid(queue, "inbox", name, bucket, gate)
+                found = _count_valid(queue, only, "inbox", name, bucket, gate)
                 if found:
                     groups[track, gate] = groups.get((track, gate), 0) + found
     return tuple(
@@ -45,12 +53,13 @@ def _waiting(queue: Queue) -> tuple[Waiting, ...]:
     )
 
 
-def _count_valid(queue: Queue, *parts: str) -> int:
+def _count_valid(queue: Queue, only: Only | None, *parts: str) -> int:
     found = 0
     for name in queue.listing(*parts):
-        if names.parse_entry(name) is None:
+        entry = names.parse_entry(name)
+        if entry is None:
             queue.quarantine(queue.path(*parts, name), "not the name of a task file")
-        else:
+        elif only is None or only.passes(queue, entry[0], queue.path(*parts, name)):
             found += 1
     return found
 

@@ -110,9 +110,7 @@ class Admission:
         pressure = self._pressure(seen, len(at_work))
         if pressure:
             return Answer(shed=pressure)
-        if not seen.board.counts["inbox"] or (self.wishes.only and not self.waiting()):
-            return Answer(exhausted=True)
-        if self._attempts_are_used_up(seen, returned):
+        if not seen.board.counts["inbox"] or self._attempts_are_used_up(seen, returned):
             return Answer(exhausted=True)
         spent = self.spending.refusal(None, self.wishes.only)
         if spent is not None:
@@ -151,6 +149,8 @@ class Admission:
             gated=self.pacing.obstacles(),
             rooms=self.clerk.rooms,
             pools=self._vetting.wishes,
+            run=self.run.id,
+            only=self._vetting.only,
         )
         self._price = seen.machine.cost.memory
         providers = {name: seen.troubles.get(name, "") for lane in seen.plan.lanes for name in lane.providers}

@@ -16,11 +16,12 @@ from agent_fleet.plugins import LANES, POLICIES, PROVIDERS, Plugins
 from agent_fleet.protocols import Formed, Lane, Visible
 from agent_fleet.queue import board as boards
 from agent_fleet.queue import holds, names, touches
-from agent_fleet.queue.claim import Rules, Wanted
+from agent_fleet.queue.claim import Only, Rules, Wanted
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.task import gate_of
 from agent_fleet.run import fitness, roster
 from agent_fleet.run.accounts import Rooms
+from agent_fleet.run.caps import caps
 from agent_fleet.run.crews import Berth, Kind, berth, empty_seats
 from agent_fleet.run.gates import gates_of
 from agent_fleet.run.pools import Pools
@@ -151,18 +152,24 @@ def look(
     gated: Mapping[str, str] | None = None,
     rooms: AskRooms | None = None,
     pools: Pools | None = None,
+    run: str = "",
+    only: Only | None = None,
 ) -> Outlook:
     """Read everything once and make the plan.
 
     `at_work` are this project's workers; `owed_memory` is what they were let in for and have not taken yet; `known` is
     what needs not be found out again; `gated` says which providers must wait, where a run knows more of that than the
     gates of the project tell; `rooms` tells how a provider's accounts stand, for crews or for single tasks, in the
-    run's own pool or a named one; `pools` remembers what tasks wish for.
+    run's own pool or a named one; `pools` remembers what tasks wish for. `run` is whose look it is, if it is a run's, and `only`
+    remembers which tasks are of the deployment that the run is for.
     """
     known = known or Known({}, {})
     gated = gates_of(queue, config).obstacles("") if gated is None else gated
     routes = routes_of(config, plugins, wishes)
-    board = boards.read(queue)
+    board = whole = boards.read(queue)
+    if wishes.only:
+        only = only or Only(wishes.only)
+        board = boards.narrowed(queue, whole, only)
     # a session that works many tasks cannot be in a worktree for each
     berths = {} if wishes.worktree else _berths(plugins, board, routes)
     accounts = _rooms(board, routes, berths, rooms, pools or Pools(queue))
@@ -178,7 +185,8 @@ def look(
     seats = berths[lane, provider].seats if (lane, provider) in berths else 1
     room = in_seats(room, running=sum(running.values()), sessions=len(at_work), seats=seats)
     node = fitness.ceiling(queue, at_work)
-    overall = [*_cap(config, wishes), room, *([node] if node else []), *_policies(plugins, board, warnings)]
+    overall = [*caps(config, wishes.cap, at_work, run), room]
+    overall += [*([node] if node else []), *_policies(plugins, whole, warnings)]
     troubles = _troubles(plugins, board, routes, {**known.providers, **gated})
     plan = make(
         board,
@@ -189,7 +197,7 @@ def look(
         running=running,
         unknown_workers=config.get("capacity.unknown_workers"),
         troubles=troubles,
-        held=_held(queue, holds.read(queue)),
+        held=_held(queue, holds.read(queue), only),
         rooms={name: found.ceiling() for name, found in accounts.items()},
     )
     return Outlook(
@@ -315,17 +323,6 @@ def _lanes(board: Board, routes: Routes) -> set[str]:
     return {routes.lane(group.need, group.lane) for group in board.waiting}
 
 
-def _cap(config: Config, wishes: Wishes) -> list[Ceiling]:
-    found = []
-    configured = config.get("run.max_workers")
-    if configured:
-        source = config.source("run.max_workers")
-        found.append(Ceiling(name="cap", workers=configured, source=source, why="your configured cap"))
-    if wishes.cap is not None:
-        found.append(Ceiling(name="cap", workers=wishes.cap, source="command line", why="the cap you asked for"))
-    return found
-
-
 def _machine_ceiling(machine: Machine, wishes: Wishes) -> Ceiling:
     measured = machine.capacity.ceiling()
     if not wishes.force:
@@ -374,9 +371,12 @@ def _exclusion(queue: Queue, config: Config, board: Board) -> Exclusion:
     )
 
 
-def _held(queue: Queue, holds_in_force: Iterable[str]) -> int:
-    """How many of the held tasks wait: a hold may outlive the wait of its task."""
-    return sum(1 for task in holds_in_force if (place := queue.find(task)) is not None and place.state == "inbox")
+def _held(queue: Queue, holds_in_force: Iterable[str], only: Only | None) -> int:
+    """How many of the held tasks wait, of those that count: a hold may outlive the wait of its task."""
+    places = [(task, place) for task in holds_in_force if (place := queue.find(task)) is not None]
+    return sum(
+        1 for task, place in places if place.state == "inbox" and (only is None or only.passes(queue, task, place.path))
+    )
 
 
 def _troubles(plugins: Plugins, board: Board, routes: Routes, known: Mapping[str, str]) -> dict[str, str]:

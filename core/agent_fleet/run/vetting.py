@@ -49,21 +49,21 @@ class Vetting:
         self._owner = owner
         self._say_once = say_once
         self._run = only
-        self._only = Only(only) if only else None
+        self.only = Only(only) if only else None
         self._keep = keep
         self.wishes = Pools(queue)
         self._narrow: dict[tuple[str, frozenset[str] | None], Only] = {}
 
     def waiting(self) -> int:
         """How many tasks wait that are any business of this run."""
-        only = self._only
+        only = self.only
         return sum(
             1 for task, _, _, path in self.queue.waiting() if only is None or only.passes(self.queue, task, path)
         )
 
     def tracks(self) -> list[Track]:
         """The tracks of the inbox in which tasks wait that are any business of this run."""
-        only = self._only
+        only = self.only
         return [
             parsed
             for parsed, name in self.queue.tracks()
@@ -75,7 +75,7 @@ class Vetting:
     def search(self, share: Share | None = None) -> Claim:
         """A fresh search of the inbox, by the holds that are in force now, for what the run or a crew with this share is for."""
         is_narrow = share is not None and share.is_narrow
-        return self._search(self._within(share.run, share.pools) if share is not None and is_narrow else self._only)
+        return self._search(self._within(share.run, share.pools) if share is not None and is_narrow else self.only)
 
     def _search(self, only: Only | None) -> Claim:
         return Claim(self.queue, self._owner, outlook.rules_of(self.queue, self.config)._replace(only=only))
@@ -95,7 +95,7 @@ class Vetting:
 
         With `pools` only one that wishes for one of these.
         """
-        only = self._only if pools is None else self._within(self._run, pools)
+        only = self.only if pools is None else self._within(self._run, pools)
         asked: set[str] = set()
         while True:
             asked |= self._vet(self._search(only), wanted, board, asked, self._keep)
