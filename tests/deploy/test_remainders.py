@@ -92,6 +92,24 @@ def test_a_suspended_agent_keeps_what_it_has_and_the_rest_is_given_out_once(queu
     assert str(coverage.coverage(fates)) == "4 of 4 items answered"
 
 
+def test_why_says_where_the_rest_of_a_suspended_part_went_and_sends_a_deployment_to_its_report(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    queue = site.queue()
+    job = deployment(queue, 4, 2, redispatch=1)
+    dispatch.give_out(queue, job, HABITS)
+    task = end(queue, "failed", "budget", answer("i1"))
+    assert f"try again with: fleet reset {task}" in site.json("why", task)["reasons"][-1]["why"]
+    (rest,) = dispatch.give_out(queue, job, HABITS)
+    told = site.json("why", task)["reasons"][-1]
+    assert (told["why"], told["tasks"]) == (f"charged: 1 attempt; what it left is with {rest}", [rest])
+    refused = site.json("why", job.id, status=4)
+    assert (refused["code"], refused["error"]) == (
+        "not_found",
+        f"{job.id} is the name of a deployment, not of a task",
+    )
+    assert f"fleet report {job.id}" in refused["hint"]
+
+
 def test_an_agent_within_a_program_is_told_what_is_missing_or_breaks_the_contract(queue: Queue) -> None:
     job = replace(deployment(queue, 3, 1), contract={"type": "string"})
     dispatch.give_out(queue, job, HABITS)

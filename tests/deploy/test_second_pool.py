@@ -61,8 +61,9 @@ def test_it_finds_a_pool_that_returns_a_fifth_of_wrong_answers(tmp_path: Path) -
         assert check["wrong"] > check["allowed"]
         assert check["least"] <= 60 / 300 <= check["most"], "the share that is really wrong lies where it says"
         assert check["least"] > check["terms"]["tolerated"] - 0.02
-        wrong = {each["key"].split(".")[0] for each in check["opinions"] if each["right"] is False}
-        assert wrong
+        inputs = {each["item"]: (each["input"], each["value"]) for each in told["items"]}
+        wrong = [each for each in check["opinions"] if each["right"] is False]
+        assert wrong and all(inputs[each["item"]] == (each["input"], each["input"]) for each in wrong)
         assert told["verdict"].startswith("not clean")
         assert "wrong" in told["why"]
         orders = checks(lab)

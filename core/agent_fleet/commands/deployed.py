@@ -8,6 +8,7 @@ from typing import Any
 
 from agent_fleet import paths, routing
 from agent_fleet.agents.dialect import Speaks
+from agent_fleet.aggregate.outputs import Output
 from agent_fleet.aggregate.report import Cost
 from agent_fleet.aggregate.sampling import plan
 from agent_fleet.aggregate.sheets import judged
@@ -119,7 +120,7 @@ def tell(shared: Shared, deployment: Deployment, done: Work | None = None) -> in
         | {"judged": asdict(report.judged) if report.judged else None},
         "files": files,
         "escalated": climbed,
-        "verification": checked_by(deployment, report.verification),
+        "verification": checked_by(deployment, report.verification, report.output),
     }
     alike = f"; answers that say what another says: {linked:,} of {answers:,}" if answers else ""
     told = _climbs(climbed) + _checked(deployment, report.verification)
@@ -193,12 +194,16 @@ def _price(step: dict[str, Any]) -> str:
     return f"{step['tokens']:,} tokens, {step['money']['known']:.4f} US dollars{more}"
 
 
-def checked_by(deployment: Deployment, found: Verification) -> dict[str, Any] | None:
-    """What the check came to, for programs; None where nobody was to check."""
+def checked_by(deployment: Deployment, found: Verification, output: Callable[[str], Output]) -> dict[str, Any] | None:
+    """What the check came to, for programs; None where nobody was to check. `output` gives the answer that an opinion is on."""
     if deployment.second is None:
         return None
     told = asdict(found)
     terms = told.pop("terms") or asdict(deployment.second.terms)
+    values = {item.id: item.value for item in deployment.items}
+    for opinion in told["opinions"]:
+        item = next(iter(output(opinion["key"]).items), None)
+        opinion |= {"item": item, "input": values.get(item or "")}
     return {**asdict(deployment.second), **told, "terms": terms}
 
 

@@ -10,6 +10,9 @@ import click
 
 from agent_fleet import paths
 from agent_fleet.commands import Shared, command
+from agent_fleet.deploy import orders
+from agent_fleet.deploy.orders import is_id as is_deployment
+from agent_fleet.errors import FleetError
 from agent_fleet.model import Task
 from agent_fleet.queue import holds, lease, records
 from agent_fleet.queue.claim import Claim
@@ -35,6 +38,12 @@ def command_line(shared: Shared, task: str) -> None:
 def why(shared: Shared, task: str) -> None:
     """Answer with the reasons why this task is where it is."""
     lease.reclaim(shared.queue, lapse=shared.config.get("queue.lapse"))
+    if is_deployment(task):
+        raise FleetError(
+            "not_found",
+            f"{task} is the name of a deployment, not of a task",
+            hint=f"`fleet report {task}` tells what came of it, by item and task; give `why` one of these tasks",
+        )
     place = shared.queue.require(task)
     reasons = _reasons(shared, task, place)
     shared.emit(
@@ -62,13 +71,21 @@ def _settled(shared: Shared, task: str, place: Place) -> list[dict[str, Any]]:
     if place.state == "blocked":
         found.append(_reason("next", f"answer it with: fleet unblock {task} --answer 'text'"))
     if place.state == "failed":
-        found.append(
-            _reason(
-                "next",
-                f"charged: {count(records.charged(shared.queue, task), 'attempt')}; try again with: fleet reset {task}",
-            )
-        )
+        charged = f"charged: {count(records.charged(shared.queue, task), 'attempt')}"
+        heirs = _heirs(shared, task, place)
+        rest = f"what it left is with {', '.join(heirs)}" if heirs else f"try again with: fleet reset {task}"
+        found.append(_reason("next", f"{charged}; {rest}", **({"tasks": heirs} if heirs else {})))
     return found
+
+
+def _heirs(shared: Shared, task: str, place: Place) -> list[str]:
+    """The tasks to which the remainder of a deployment's task was given, if it was."""
+    deployment = str((shared.queue.body(place.path, task) or {}).get("run") or "")
+    if not is_deployment(deployment):
+        return []
+    return [
+        each for each, order in orders.all_of(shared.queue, deployment) if order.of == task and shared.queue.find(each)
+    ]
 
 
 def _active(shared: Shared, place: Place) -> list[dict[str, Any]]:
