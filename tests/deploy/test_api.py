@@ -79,3 +79,20 @@ def test_a_deployment_beside_another_has_room_for_its_own_tasks_and_is_told_who_
                 slow.kill()
                 for pid in lab.alive():
                     os.kill(pid, signal.SIGKILL)
+
+
+def test_a_person_at_a_deployment_is_told_that_all_its_calls_wait_and_for_what(tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text("a\nb\nc\n")
+    with serving() as server:
+        lab = Lab(tmp_path, server, config="[api]\nbackoff = 1\nretries = 50\n[throttle]\nbackoff = 30\n")
+        words = ("--task", "wall\nSTATUS 501", "--inputs", str(tmp_path / "lines"), "--force", "--stagger", "0")
+        with lab.start("deploy", *words) as deploy:
+            try:
+                assert deploy.stderr is not None
+                told = next(line for line in map(bytes.decode, deploy.stderr) if line.startswith("calls of anthropic"))
+            finally:
+                deploy.kill()
+                for pid in lab.alive():
+                    os.kill(pid, signal.SIGKILL)
+    assert f" at {server.url}: " in told and " wait; none begins after failures" in told
+    assert "the last of which met an error of the server (500 and above); one is to try " in told

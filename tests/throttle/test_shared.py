@@ -94,17 +94,15 @@ def test_a_person_sees_how_the_limits_stand_under_which_somebody_calls(tmp_path:
     host, _, *rest = me.split(":")
     ask(Shared(state, "b", "e", "m"), ":".join([host, "1", *rest]) + "/dead", 7)
     (one,) = standings(state, TERMS)
-    assert one == Standing("a", "e", "m", 50, 50, 3, 4, None, (me,))
+    assert one == Standing("a", "e", "m", 50, 50, 3, 4, None, "", (me,))
     assert one.said == "calls of a to m at e: 3 on their way, 4 wait; 50 calls at once"
     ask(
         Shared(state, "a", "e", "m"), "", 7, Observation(uptime(), uptime(), "rate_limited", retry_after=90.0), flying=0
     )
     (one,) = standings(state, TERMS)
     assert one.closed is not None and 80 < one.closed < 92
-    assert (
-        one.said
-        == f"calls of a to m at e: 0 on their way, 7 wait; none begins after failures, one is to try in {duration(one.closed)}"
-    )
+    why = "none begins after failures, the last of which met a limit on calls (429)"
+    assert one.said == f"calls of a to m at e: 0 on their way, 7 wait; {why}; one is to try in {duration(one.closed)}"
     ask(Shared(state, "a", "e", "n"), "", 7, *failed())
     assert [(each.model, each.allowed, each.baseline) for each in standings(state, TERMS)] == [
         ("m", 50, 50),

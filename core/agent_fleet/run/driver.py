@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from typing import cast
 
+from agent_fleet import paths
 from agent_fleet.config import Config
 from agent_fleet.errors import FleetError, from_os_error
 from agent_fleet.plugins import LANES, PROVIDERS, Plugins
@@ -30,6 +31,7 @@ from agent_fleet.run.restraint import Restraint
 from agent_fleet.run.roster import Attempt, Run
 from agent_fleet.run.settle import Bench, Settled
 from agent_fleet.run.signals import Signals
+from agent_fleet.run.silence import Silence
 from agent_fleet.run.tidings import Summary, Tidings
 from agent_fleet.run.watcher import Watcher
 from agent_fleet.text import line
@@ -75,6 +77,7 @@ class Driver:
         self._notices = Notices(config.get("notify.command"), environ, about, console.say, platform=sys.platform)
         self.tidings = Tidings(queue, self._notices, console.say)
         self._adoption = Adoption()
+        self._silence = Silence(queue, config, paths.state_dir(environ), console.say)
         self._bench = Bench(queue, config, plugins, environ, lambda: self.stopping)
         self._begun = time.monotonic()
         self._watchers: dict[str, Watcher] = {}
@@ -117,6 +120,8 @@ class Driver:
         self._obey(signals)
         self._collect()
         self._notices.step()
+        if self._watchers:
+            self._silence.step()
         self._watch()
         self._tend()
         self._hear()

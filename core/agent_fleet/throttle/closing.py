@@ -16,7 +16,8 @@ class Closing(NamedTuple):
     """The gate. It is open while `until` is None; else nothing begins before that moment, and then one probe.
 
     `since` is the moment of the last closing, `opened` of the last opening; `strikes` counts closings that no quiet time lay
-    between, `row` failures in a row; `prober` is who may try.
+    between, `row` failures in a row; `prober` is who may try, `met` how the last failure ended that
+    counted here.
     """
 
     until: float | None = None
@@ -25,6 +26,7 @@ class Closing(NamedTuple):
     strikes: int = 0
     row: int = 0
     prober: str = ""
+    met: str = ""
 
 
 def is_shut(closing: Closing, now: float) -> bool:
@@ -46,10 +48,10 @@ def observed(closing: Closing, terms: Terms, seen: Observation, holder: str, now
         return closing._replace(until=until) if hint else closing
     row = closing.row + 1
     if not (is_probe or hint or seen.ending in CONGESTED or row >= terms.failures):
-        return closing._replace(row=row)
+        return closing._replace(row=row, met=seen.ending)
     strikes = closing.strikes + 1
     until = max(closing.until or 0.0, now + hint + pause(strikes, draw, terms))
-    return closing._replace(until=until, since=now, strikes=strikes, row=row, prober="")
+    return closing._replace(until=until, since=now, strikes=strikes, row=row, prober="", met=seen.ending)
 
 
 def _answered(closing: Closing, terms: Terms, now: float, *, is_probe: bool) -> Closing:

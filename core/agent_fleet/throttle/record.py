@@ -67,7 +67,7 @@ def parsed(data: bytes, boot: str, now: float) -> Pool:
 
 def _pool(found: dict[str, Any]) -> Pool:
     level, at, cut, good = found["curve"]
-    until, since, opened, strikes, row, prober = found["closing"]
+    until, since, opened, strikes, row, prober, met = found["closing"]
     calls, tokens = found["buckets"]
     return Pool(
         curve=Curve(
@@ -84,6 +84,7 @@ def _pool(found: dict[str, Any]) -> Pool:
             _count(strikes),
             _count(row),
             _text(prober),
+            _text(met),
         ),
         calls=_bucket(calls),
         tokens=_bucket(tokens),

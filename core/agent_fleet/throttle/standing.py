@@ -10,13 +10,13 @@ from agent_fleet.errors import FleetError
 from agent_fleet.text import count, duration
 from agent_fleet.throttle import curve
 from agent_fleet.throttle.shared import every
-from agent_fleet.throttle.terms import Terms
+from agent_fleet.throttle.terms import MEANT, Terms
 
 
 class Standing(NamedTuple):
     """One account, endpoint and model. `allowed` calls may be on their way at once, of `baseline` while all is well; `flying` are,
-    `waiting` more would be. While the gate is `closed` none begins, and one tries in so many seconds (0: now); None if it is open.
-    `processes` are the identities of those that call.
+    `waiting` more would be. While the gate is `closed` none begins, and one tries in so many seconds (0: now); None if it is
+    open. `met` is what the last failed call met, empty if that is unknown. `processes` are the identities of those that call.
     """
 
     account: str
@@ -27,6 +27,7 @@ class Standing(NamedTuple):
     flying: int
     waiting: int
     closed: float | None
+    met: str
     processes: tuple[str, ...]
 
     @property
@@ -37,8 +38,9 @@ class Standing(NamedTuple):
         if self.closed is None:
             cut = f", cut from {self.baseline:,} by failures or slow answers" if self.allowed < self.baseline else ""
             return f"{who}: {ways}; {count(self.allowed, 'call')} at once{cut}"
+        met = f", the last of which met {self.met}" if self.met else ""
         when = f"in {duration(self.closed)}" if self.closed else "now"
-        return f"{who}: {ways}; none begins after failures, one is to try {when}"
+        return f"{who}: {ways}; none begins after failures{met}; one is to try {when}"
 
 
 def standings(state: str, terms: Terms) -> list[Standing]:
@@ -62,10 +64,15 @@ def standings(state: str, terms: Terms) -> list[Standing]:
                 flying=flying,
                 waiting=max(0, sum(holder.want for _, holder in holders) - flying),
                 closed=None if until is None else max(0.0, until - uptime()),
+                met=_meaning(pool.closing.met),
                 processes=tuple(sorted({_process(name) for name, _ in holders})),
             )
         )
     return found
+
+
+def _meaning(ending: str) -> str:
+    return next((text for name, text in MEANT.items() if name == ending), "")
 
 
 def _process(holder: str) -> str:
