@@ -16,6 +16,8 @@ from agent_fleet.queue.claim import Claim, Claimed, Rules
 from agent_fleet.queue.store import Queue
 from agent_fleet.queue.task import Habits, task_body
 
+_LOOKS = 5  # at directories, for a task that is being moved
+
 BOOT = "import sys; from agent_fleet.cli import main; main()"
 
 SCRIPT = """
@@ -153,11 +155,17 @@ class Project:
         return sorted(str(path.relative_to(self.dir)) for path in self.dir.rglob("*") if not path.is_dir())
 
     def place(self, task: str) -> str:
-        """The file of a task, found by looking at the directories alone; the test fails unless there is exactly one."""
+        """The file of a task, found by looking at the directories alone; the test fails unless there is exactly one.
+
+        A file that is moved while the directories are gone through may be seen twice or not at all, so another look is taken then.
+        """
         states = ("inbox", "active", "done", "blocked", "failed")
-        found = [name for name in self.files() if name.split("/")[0] in states and _is_of(name, task)]
-        assert len(found) == 1, (task, found)
-        return found[0]
+        found: list[str] = []
+        for _ in range(_LOOKS):
+            found = [name for name in self.files() if name.split("/")[0] in states and _is_of(name, task)]
+            if len(found) == 1:
+                return found[0]
+        raise AssertionError((task, found))
 
     def state(self, task: str) -> str:
         return self.place(task).split("/")[0]
