@@ -13,7 +13,7 @@ from agent_fleet.aggregate.contradiction import certain, frame_of, suspicion
 from agent_fleet.aggregate.facts import FactReader, Facts, doubt, overlap, veto
 from agent_fleet.aggregate.numerals import digits
 from agent_fleet.aggregate.quantities import UNITS
-from support.labelled import HARD, Labelled, freely, labelled
+from support.labelled import FREE, HARD, Labelled, freely, labelled
 
 READER = FactReader()
 
@@ -155,12 +155,9 @@ def test_on_the_tuning_part_what_is_certain_costs_no_true_pair_and_finds_nearly_
     assert all(hits >= 0.8 * pairs for pairs, hits in found.values()), found
 
 
-SUBJECTS = ("services", "security", "research", "measurement", "interfaces")
-
-
 def test_of_freely_worded_texts_what_is_certain_takes_hardly_a_true_pair_and_most_numbers_in_one_sentence() -> None:
     true = hit = numbers = found = 0
-    for rows in map(freely, SUBJECTS):
+    for rows in map(freely, FREE):
         families: dict[str, list[tuple[Labelled, Facts]]] = {}
         for row in rows:
             families.setdefault(row.family, [])

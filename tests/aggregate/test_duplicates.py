@@ -17,7 +17,7 @@ from agent_fleet.aggregate.duplicates import LONGEST, Sample, group
 from agent_fleet.aggregate.facts import FactReader, doubt, veto
 from agent_fleet.aggregate.likeness import BY_MEANING, LOOSELY, Bounds
 from agent_fleet_embedders.wordllama import WordLlama
-from support.labelled import HARD, Labelled, figures, freely, labelled
+from support.labelled import FREE, HARD, Labelled, figures, freely, labelled
 
 
 @pytest.fixture(scope="module")
@@ -166,10 +166,7 @@ def test_a_chain_of_likeness_joins_no_two_that_contradict(embedder: WordLlama) -
     assert found.first[0] != found.first[2]
 
 
-SUBJECTS = ("services", "security", "research", "measurement", "interfaces")
-
-
-@pytest.mark.parametrize("subject", SUBJECTS)
+@pytest.mark.parametrize("subject", FREE)
 def test_unasked_no_two_of_thousands_of_texts_are_joined_that_say_other_things(
     embedder: WordLlama, subject: str
 ) -> None:

@@ -14,6 +14,8 @@ from agent_fleet.protocols import Embedder
 
 DATA = Path(__file__).parents[1] / "data"
 HARD = {"opposite", "number", "direction"}
+FREE = ("services", "security", "research", "measurement", "interfaces")
+"""The freely worded texts that rules may be set by."""
 
 
 class Labelled(NamedTuple):
